@@ -76,16 +76,31 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     let languages = remaining_languages(&read_left_out(args)?)?;
     for language in &languages {
         let missing = list_missing(language.needs());
-        ensure!(missing.is_empty(), "{}, or add --without {}", describe_missing(&missing), language.name());
+        ensure!(
+            missing.is_empty(),
+            "{}, or add --without {}",
+            describe_missing(&missing),
+            language.name()
+        );
     }
-    run_checked(cargo_command(root).args(["build", "-p", "wharf", "-p", "wharf-testkit", "--bins"]))?;
+    run_checked(cargo_command(root).args([
+        "build",
+        "-p",
+        "wharf",
+        "-p",
+        "wharf-testkit",
+        "--bins",
+    ]))?;
     if ["", "generated"].contains(&part) {
         follow_rows(root, &languages)?;
     }
     if ["", "acp", "mcp"].contains(&part) {
         stories::tell_stories(root, &languages, part, true)?;
     }
-    if ["", "goose"].contains(&part) && languages.contains(&ClientLanguage::Node) && stories::has_real_agent() {
+    if ["", "goose"].contains(&part)
+        && languages.contains(&ClientLanguage::Node)
+        && stories::has_real_agent()
+    {
         stories::tell_real_agent(root)?;
     }
     Ok(())
@@ -96,7 +111,9 @@ pub(crate) fn read_left_out(args: &[String]) -> Result<Vec<String>> {
     let mut names = Vec::new();
     let mut args = args.iter();
     while let Some(arg) = args.next() {
-        let Some(list) = args.next().filter(|_| arg == "--without") else { bail!("{arg:?} is not known here") };
+        let Some(list) = args.next().filter(|_| arg == "--without") else {
+            bail!("{arg:?} is not known here")
+        };
         names.extend(list.split(',').map(str::to_owned));
     }
     Ok(names)
@@ -104,7 +121,9 @@ pub(crate) fn read_left_out(args: &[String]) -> Result<Vec<String>> {
 
 /// Returns the languages that are left without these.
 pub(crate) fn remaining_languages(left_out: &[String]) -> Result<Vec<ClientLanguage>> {
-    let is_known = |name: &&String| ClientLanguage::ALL.iter().any(|language| language.name() == name.as_str());
+    let is_known = |name: &&String| {
+        ClientLanguage::ALL.iter().any(|language| language.name() == name.as_str())
+    };
     if let Some(unknown) = left_out.iter().find(|name| !is_known(name)) {
         bail!("{unknown:?} cannot be left out");
     }
@@ -120,17 +139,25 @@ pub(crate) fn follow_rows(root: &Path, languages: &[ClientLanguage]) -> Result<(
     fs::create_dir_all(&work).context("making a directory for the clients")?;
     let wharf = target.join("debug/wharf");
     let host = Host::start(&wharf, &wharf, &work.join("host"))?;
-    fs::write(work.join("openapi.json"), fetch_text(&host, "/openapi.json")?).context("writing openapi.json")?;
+    fs::write(work.join("openapi.json"), fetch_text(&host, "/openapi.json")?)
+        .context("writing openapi.json")?;
     for language in languages {
         print_progress(&format!("a client for {}", language.name()));
         let (folder, prepare): (_, fn(&Path) -> Result<Command>) = match language {
             ClientLanguage::Node => ("typescript", prepare_node),
             ClientLanguage::Python => ("python", prepare_python),
         };
-        let mut program = prepare(&copy_sources(&root.join("clients").join(folder), &work.join(folder))?)?;
-        program.env("WHARF_URL", format!("http://{}", host.authority)).env("WHARF_TOKEN", &host.token);
+        let mut program =
+            prepare(&copy_sources(&root.join("clients").join(folder), &work.join(folder))?)?;
+        program
+            .env("WHARF_URL", format!("http://{}", host.authority))
+            .env("WHARF_TOKEN", &host.token);
         let said = capture_stdout(&mut program)?;
-        ensure!(said.trim() == ANSWER, "the client for {} printed {said:?} instead of {ANSWER:?}", language.name());
+        ensure!(
+            said.trim() == ANSWER,
+            "the client for {} printed {said:?} instead of {ANSWER:?}",
+            language.name()
+        );
     }
     host.stop()?;
     let names: Vec<_> = languages.iter().map(|language| language.name()).collect();
@@ -144,7 +171,11 @@ pub(crate) fn follow_rows(root: &Path, languages: &[ClientLanguage]) -> Result<(
 
 fn prepare_node(dir: &Path) -> Result<Command> {
     let bin = install_node_packages(dir, &[".bin/openapi-typescript", ".bin/tsc"])?;
-    run_checked(command_in(dir, bin.join("openapi-typescript")).args(["../openapi.json", "-o", "api.d.ts"]))?;
+    run_checked(command_in(dir, bin.join("openapi-typescript")).args([
+        "../openapi.json",
+        "-o",
+        "api.d.ts",
+    ]))?;
     run_checked(command_in(dir, bin.join("tsc")).args(["-p", "."]))?;
     let mut program = command_in(dir, "node");
     program.arg("out/follow_rows.js");
@@ -183,7 +214,9 @@ mod tests {
     #[test]
     fn languages_can_be_left_out() {
         let args = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let read = |words: &[&str]| read_left_out(&args(words)).and_then(|names| remaining_languages(&names));
+        let read = |words: &[&str]| {
+            read_left_out(&args(words)).and_then(|names| remaining_languages(&names))
+        };
         assert_eq!(read(&[]).unwrap(), ClientLanguage::ALL);
         assert_eq!(read(&["--without", "node"]).unwrap(), [ClientLanguage::Python]);
         assert_eq!(read(&["--without", "node,python"]).unwrap(), []);

@@ -18,7 +18,9 @@ pub(crate) struct Need {
 impl Need {
     fn is_met(&self) -> bool {
         let is_there = find_program(self.command).is_some();
-        is_there && (self.probe.is_empty() || capture_stdout(command(self.command).args(self.probe)).is_ok())
+        is_there
+            && (self.probe.is_empty()
+                || capture_stdout(command(self.command).args(self.probe)).is_ok())
     }
 }
 
@@ -53,7 +55,10 @@ pub(crate) fn describe_missing(missing: &[&Need]) -> String {
     for need in missing {
         text.push_str(&format!("missing: {} ({})\n", need.command, need.reason));
     }
-    text.push_str(&format!("install with: sudo apt-get install {}", list_packages(missing).join(" ")));
+    text.push_str(&format!(
+        "install with: sudo apt-get install {}",
+        list_packages(missing).join(" ")
+    ));
     text
 }
 
@@ -69,24 +74,41 @@ fn is_root() -> bool {
 mod tests {
     use super::*;
 
-    const ABSENT: Need =
-        Need { command: "no-such-command", probe: &[], packages: &["one", "two"], reason: "the tests call it" };
+    const ABSENT: Need = Need {
+        command: "no-such-command",
+        probe: &[],
+        packages: &["one", "two"],
+        reason: "the tests call it",
+    };
 
     #[test]
     fn installed_tools_are_not_asked_for() {
-        let shell = Need { command: "sh", probe: &["-c", "exit 0"], packages: &["dash"], reason: "" };
+        let shell = Need {
+            command: "sh",
+            probe: &["-c", "exit 0"],
+            packages: &["dash"],
+            reason: "",
+        };
         assert!(list_missing(&[shell]).is_empty());
     }
 
     #[test]
     fn program_without_its_parts_is_missing() {
-        let shell = Need { command: "sh", probe: &["-c", "exit 1"], packages: &["dash"], reason: "" };
+        let shell = Need {
+            command: "sh",
+            probe: &["-c", "exit 1"],
+            packages: &["dash"],
+            reason: "",
+        };
         assert_eq!(list_missing(&[shell]).len(), 1);
     }
 
     #[test]
     fn the_advice_names_the_command_and_the_packages() {
         let text = describe_missing(&[&ABSENT]);
-        assert_eq!(text, "missing: no-such-command (the tests call it)\ninstall with: sudo apt-get install one two");
+        assert_eq!(
+            text,
+            "missing: no-such-command (the tests call it)\ninstall with: sudo apt-get install one two"
+        );
     }
 }

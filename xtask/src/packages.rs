@@ -40,14 +40,25 @@ pub(crate) fn install_node_packages(dir: &Path, required: &[&str]) -> Result<Pat
 
 /// Installs the packages of a requirements file into a virtual environment of their own, unless they are there. Returns
 /// the folder of its programs.
-pub(crate) fn install_python_packages(dir: &Path, requirements: &str, venv: &str) -> Result<PathBuf> {
+pub(crate) fn install_python_packages(
+    dir: &Path,
+    requirements: &str,
+    venv: &str,
+) -> Result<PathBuf> {
     let bin = dir.join(venv).join("bin");
     let list = dir.join(requirements);
     let stamp = dir.join(venv).join("installed.txt");
     if is_outdated(&stamp, &list)? {
         run_checked(command_in(dir, "python3").args(["-m", "venv", "--clear", venv]))?;
-        let flags =
-            ["install", "-q", "--disable-pip-version-check", "--no-deps", "--require-hashes", "-r", requirements];
+        let flags = [
+            "install",
+            "-q",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--require-hashes",
+            "-r",
+            requirements,
+        ];
         run_checked(command_in(dir, bin.join("pip")).args(flags))?;
         fs::copy(&list, &stamp)?;
     }

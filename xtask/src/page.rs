@@ -21,19 +21,32 @@ const PAGE: &str = "crates/wharf-server/page";
 
 /// The programs that the tests of the page call.
 pub(crate) const BROWSER_NEEDS: &[Need] = &[
-    Need { command: "chromium", probe: &[], packages: &["chromium"], reason: "the web page is tested in it" },
+    Need {
+        command: "chromium",
+        probe: &[],
+        packages: &["chromium"],
+        reason: "the web page is tested in it",
+    },
     Need {
         command: "npm",
         probe: &[],
         packages: &["npm"],
         reason: "axe and the type checker of the web page come by it",
     },
-    Need { command: "openssl", probe: &[], packages: &["openssl"], reason: "a proxy with TLS is put before the host" },
+    Need {
+        command: "openssl",
+        probe: &[],
+        packages: &["openssl"],
+        reason: "a proxy with TLS is put before the host",
+    },
 ];
 
 /// Runs the command `cargo xtask page [PART OF A NAME]`.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
-    ensure!(args.len() <= 1, "page takes a part of the names of the tests that are to run, or nothing");
+    ensure!(
+        args.len() <= 1,
+        "page takes a part of the names of the tests that are to run, or nothing"
+    );
     run_checked(cargo_command(root).args(["build", "-p", "wharf", "--bins"]))?;
     test_page(root, args)
 }
@@ -55,7 +68,11 @@ pub(crate) fn test_page_repeating(root: &Path, is_strict: bool) -> Result<Vec<St
         return Ok(names);
     }
     let has_walk = failed.iter().any(|test| test.has_seed);
-    ensure!(!is_strict && !has_walk && failed.len() <= MAX_REPEATED_TESTS, "failed: {}", names.join(", "));
+    ensure!(
+        !is_strict && !has_walk && failed.len() <= MAX_REPEATED_TESTS,
+        "failed: {}",
+        names.join(", ")
+    );
     for name in &names {
         print_progress(&format!("once more, alone: {name}"));
         let failed = run_page_tests(page_test_command(root, &work)?.arg(name))?;
@@ -67,7 +84,8 @@ pub(crate) fn test_page_repeating(root: &Path, is_strict: bool) -> Result<Vec<St
 /// Runs tests of the page and returns those that failed. A run that did not come to its end is an error.
 fn run_page_tests(tests: &mut Command) -> Result<Vec<FailedPageTest>> {
     let (status, said) = run_and_copy_stdout(tests)?;
-    let failed = read_page_output(&said).with_context(|| format!("the tests of the page ended early: {status}"))?;
+    let failed = read_page_output(&said)
+        .with_context(|| format!("the tests of the page ended early: {status}"))?;
     ensure!(status.success() == failed.is_empty(), "the tests of the page: {status}");
     Ok(failed)
 }
@@ -88,8 +106,9 @@ fn read_page_output(text: &str) -> Option<Vec<FailedPageTest>> {
     let (passed, count) = counts.split_once(" of ")?;
     let passed = passed.parse::<usize>().ok()?;
     let count = count.parse::<usize>().ok()?;
-    let names: Vec<&str> =
-        rest.split_once("; failed: ").map_or_else(Vec::new, |(_, names)| names.split(", ").collect());
+    let names: Vec<&str> = rest
+        .split_once("; failed: ")
+        .map_or_else(Vec::new, |(_, names)| names.split(", ").collect());
     if count == 0 || passed + names.len() != count {
         return None;
     }
@@ -105,7 +124,8 @@ fn read_page_output(text: &str) -> Option<Vec<FailedPageTest>> {
             has_seed = false;
         }
     }
-    let failed = |name: &str| FailedPageTest { name: name.to_owned(), has_seed: seeded.contains(&name) };
+    let failed =
+        |name: &str| FailedPageTest { name: name.to_owned(), has_seed: seeded.contains(&name) };
     Some(names.into_iter().map(failed).collect())
 }
 
@@ -137,7 +157,11 @@ pub(crate) fn draw_pictures(root: &Path) -> Result<()> {
     run_checked(cargo_command(root).args(["build", "-p", "wharf", "--bins"]))?;
     let work = prepare_work(root)?;
     let mut pictures = node_command(root, &work, "pictures.mjs")?;
-    run_checked(pictures.arg(root.join("docs/images")).env("WHARF_BIN", target_dir(root)?.join("debug/wharf")))
+    run_checked(
+        pictures
+            .arg(root.join("docs/images"))
+            .env("WHARF_BIN", target_dir(root)?.join("debug/wharf")),
+    )
 }
 
 fn node_command(root: &Path, work: &Path, script: &str) -> Result<Command> {
@@ -210,7 +234,10 @@ AssertionError: the text differs
     fn failed_tests_of_the_page_are_those_of_the_last_line_with_their_seeds() {
         let expected = vec![failed("opens_a_card", false), failed("host_killed_amid_a_turn", true)];
         assert_eq!(read_page_output(OUTPUT), Some(expected));
-        assert_eq!(read_page_output("ok   a (1 ms)\n1 of 1 tests of the page passed in 0.1 s\n"), Some(Vec::new()));
+        assert_eq!(
+            read_page_output("ok   a (1 ms)\n1 of 1 tests of the page passed in 0.1 s\n"),
+            Some(Vec::new())
+        );
     }
 
     #[test]
@@ -219,7 +246,15 @@ AssertionError: the text differs
         for count in 0..lines.len() {
             assert_eq!(read_page_output(&lines[..count].join("\n")), None, "{count} lines");
         }
-        assert_eq!(read_page_output("0 of 0 tests of the page passed in 0.1 s"), None, "no test has this name");
-        assert_eq!(read_page_output("1 of 3 tests of the page passed in 0.1 s; failed: a"), None, "one is missing");
+        assert_eq!(
+            read_page_output("0 of 0 tests of the page passed in 0.1 s"),
+            None,
+            "no test has this name"
+        );
+        assert_eq!(
+            read_page_output("1 of 3 tests of the page passed in 0.1 s; failed: a"),
+            None,
+            "one is missing"
+        );
     }
 }

@@ -25,14 +25,20 @@ const MIN_COLUMNS: usize = 80;
 const MAX_INPUT_BYTES: u64 = 1024 * 1024;
 /// The eight colours of a terminal, dark and bright, on the picture's dark background.
 const COLOURS: [&str; 16] = [
-    "#45475a", "#f38ba8", "#a6e3a1", "#f9e2af", "#89b4fa", "#f5c2e7", "#94e2d5", "#bac2de", "#6c7086", "#f38ba8",
-    "#a6e3a1", "#f9e2af", "#89b4fa", "#f5c2e7", "#94e2d5", "#ffffff",
+    "#45475a", "#f38ba8", "#a6e3a1", "#f9e2af", "#89b4fa", "#f5c2e7", "#94e2d5", "#bac2de",
+    "#6c7086", "#f38ba8", "#a6e3a1", "#f9e2af", "#89b4fa", "#f5c2e7", "#94e2d5", "#ffffff",
 ];
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
-    ensure!(args.is_empty(), "picture takes no argument: it reads a screen from stdin and writes an SVG to stdout");
+    ensure!(
+        args.is_empty(),
+        "picture takes no argument: it reads a screen from stdin and writes an SVG to stdout"
+    );
     let mut screen = String::new();
-    std::io::stdin().take(MAX_INPUT_BYTES).read_to_string(&mut screen).context("reading the screen from stdin")?;
+    std::io::stdin()
+        .take(MAX_INPUT_BYTES)
+        .read_to_string(&mut screen)
+        .context("reading the screen from stdin")?;
     print_line(&draw_screen(&screen)?);
     Ok(())
 }
@@ -67,8 +73,10 @@ impl Style {
                 // A colour of the palette follows; only the first sixteen have a name here.
                 38 => {
                     rest.next();
-                    self.colour =
-                        rest.next().map(|colour| usize::from(*colour)).filter(|colour| *colour < COLOURS.len());
+                    self.colour = rest
+                        .next()
+                        .map(|colour| usize::from(*colour))
+                        .filter(|colour| *colour < COLOURS.len());
                 }
                 _ => {}
             }
@@ -104,7 +112,11 @@ fn draw_screen(screen: &str) -> Result<String> {
             column += text.chars().count();
             if !text.trim().is_empty() {
                 let attributes = of_text.to_attributes();
-                let _ = writeln!(body, "<text x=\"{x:.1}\" y=\"{y:.1}\"{attributes}>{}</text>", escape_xml(&text));
+                let _ = writeln!(
+                    body,
+                    "<text x=\"{x:.1}\" y=\"{y:.1}\"{attributes}>{}</text>",
+                    escape_xml(&text)
+                );
             }
         }
         columns = columns.max(column);
@@ -132,12 +144,14 @@ fn split_runs(line: &str, style: &mut Style) -> Result<Vec<(String, Style)>> {
             runs.push((text.to_owned(), *style));
             continue;
         }
-        let Some((numbers, text)) = piece.strip_prefix('[').and_then(|piece| piece.split_once('m')) else {
+        let Some((numbers, text)) = piece.strip_prefix('[').and_then(|piece| piece.split_once('m'))
+        else {
             bail!(
                 "the screen has a sequence that is no colour or style: {piece:?}; capture it with tmux capture-pane -ep"
             );
         };
-        let numbers: Vec<u16> = numbers.split(';').map(|number| number.parse().unwrap_or_default()).collect();
+        let numbers: Vec<u16> =
+            numbers.split(';').map(|number| number.parse().unwrap_or_default()).collect();
         style.apply(&numbers);
         runs.push((text.to_owned(), *style));
     }
@@ -146,7 +160,10 @@ fn split_runs(line: &str, style: &mut Style) -> Result<Vec<(String, Style)>> {
 
 /// Returns the text for an element. Blanks stay as wide as they are: browsers join them otherwise.
 fn escape_xml(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace(' ', "\u{a0}")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace(' ', "\u{a0}")
 }
 
 #[cfg(test)]

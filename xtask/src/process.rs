@@ -9,7 +9,10 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::output::print_line;
 
-#[expect(clippy::disallowed_methods, reason = "the one place of this crate where commands are made")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place of this crate where commands are made"
+)]
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
 }
@@ -20,7 +23,9 @@ pub(crate) fn cargo_command(root: &Path) -> Command {
     cargo.current_dir(root);
     // `cargo xtask` sets these, and build scripts would run again because they differ from those of a plain `cargo build`.
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("CARGO_MANIFEST_") || name.to_string_lossy().starts_with("CARGO_PKG_") {
+        if name.to_string_lossy().starts_with("CARGO_MANIFEST_")
+            || name.to_string_lossy().starts_with("CARGO_PKG_")
+        {
             cargo.env_remove(name);
         }
     }
@@ -39,13 +44,18 @@ pub(crate) fn run_checked(command: &mut Command) -> Result<()> {
 
 /// Runs a command with the inherited stdin, stdout and stderr, and returns how it ended.
 pub(crate) fn run_command(command: &mut Command) -> Result<ExitStatus> {
-    command.status().with_context(|| format!("starting {}", describe_command(command)))
+    command
+        .status()
+        .with_context(|| format!("starting {}", describe_command(command)))
 }
 
 /// Runs a command whose stdout is printed line by line as it comes. Returns how it ended, and its stdout.
 pub(crate) fn run_and_copy_stdout(command: &mut Command) -> Result<(ExitStatus, String)> {
     let shown = describe_command(command);
-    let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| format!("starting {shown}"))?;
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("starting {shown}"))?;
     let stdout = child.stdout.take().context("the command has no stdout")?;
     let mut text = String::new();
     for line in BufReader::new(stdout).split(b'\n') {
@@ -72,7 +82,9 @@ pub(crate) fn capture_stdout(command: &mut Command) -> Result<String> {
 /// Returns the path of `name` on the search path.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
+    std::env::split_paths(&path)
+        .map(|dir| dir.join(name))
+        .find(|file| file.is_file())
 }
 
 pub(crate) fn describe_command(command: &Command) -> String {

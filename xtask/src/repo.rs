@@ -23,8 +23,11 @@ pub(crate) fn target_dir(root: &Path) -> Result<PathBuf> {
         "1",
         "--offline",
     ]))?;
-    let metadata: serde_json::Value = serde_json::from_str(&text).context("reading cargo's metadata")?;
-    let dir = metadata["target_directory"].as_str().context("cargo's metadata has no target directory")?;
+    let metadata: serde_json::Value =
+        serde_json::from_str(&text).context("reading cargo's metadata")?;
+    let dir = metadata["target_directory"]
+        .as_str()
+        .context("cargo's metadata has no target directory")?;
     Ok(PathBuf::from(dir))
 }
 
@@ -36,7 +39,9 @@ pub(crate) fn list_files(root: &Path) -> Result<Vec<PathBuf>> {
         let entries = fs::read_dir(&dir).with_context(|| format!("listing {}", dir.display()))?;
         for entry in entries {
             let entry = entry.with_context(|| format!("listing {}", dir.display()))?;
-            let kind = entry.file_type().with_context(|| format!("looking at {}", entry.path().display()))?;
+            let kind = entry
+                .file_type()
+                .with_context(|| format!("looking at {}", entry.path().display()))?;
             if kind.is_dir() && !is_left_out(&entry.file_name().to_string_lossy()) {
                 open.push(entry.path());
             } else if kind.is_file() {

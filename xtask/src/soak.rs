@@ -42,13 +42,22 @@ const SOAKS: [Soak; 3] = [
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     let [name] = args else { bail!("soak takes one name: {}", list_names()) };
     let soak = SOAKS.iter().find(|soak| soak.name == name);
-    let soak = soak.with_context(|| format!("no soak called {name:?}; there are: {}", list_names()))?;
+    let soak =
+        soak.with_context(|| format!("no soak called {name:?}; there are: {}", list_names()))?;
     let (variable, length) = soak.length;
     // A variable that is set already is kept, so that a shorter run can be tried.
     let length = std::env::var(variable).unwrap_or_else(|_| length.to_owned());
     print_progress("building the programs that the tests drive");
     // A debug build of the host would be the slowest part of a long run.
-    run_checked(cargo_command(root).args(["build", "--release", "-p", "wharf", "-p", "wharf-testkit", "--bins"]))?;
+    run_checked(cargo_command(root).args([
+        "build",
+        "--release",
+        "-p",
+        "wharf",
+        "-p",
+        "wharf-testkit",
+        "--bins",
+    ]))?;
     let programs = repo::target_dir(root)?.join("release");
     print_progress(soak.summary);
     let began = Instant::now();
@@ -60,7 +69,10 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
         command.env(name, programs.join("wharf"));
     }
     run_checked(command.env("WHARF_SCRIPTED_AGENT_BIN", programs.join("wharf-scripted-agent")))?;
-    print_line(&format!("soak {name}: passed in {} s ({variable}={length})", began.elapsed().as_secs()));
+    print_line(&format!(
+        "soak {name}: passed in {} s ({variable}={length})",
+        began.elapsed().as_secs()
+    ));
     Ok(())
 }
 

@@ -48,7 +48,11 @@ const fn node(program: &'static str, arguments: &'static [&'static str]) -> Stor
     Story { language: ClientLanguage::Node, venv: "", program, arguments }
 }
 
-const fn python(venv: &'static str, program: &'static str, arguments: &'static [&'static str]) -> Story {
+const fn python(
+    venv: &'static str,
+    program: &'static str,
+    arguments: &'static [&'static str],
+) -> Story {
     Story { language: ClientLanguage::Python, venv, program, arguments }
 }
 
@@ -72,7 +76,8 @@ pub(crate) fn tell_stories(
     let work = target_dir(root)?.join("clients");
     let debug = target_dir(root)?.join("debug");
     let wharf = debug.join("wharf");
-    let agent = format!("{} --close --resume --fork", quote_path(&debug.join("wharf-scripted-agent")));
+    let agent =
+        format!("{} --close --resume --fork", quote_path(&debug.join("wharf-scripted-agent")));
     let mut wanted = Vec::new();
     for story in &STORIES {
         if languages.contains(&story.language) && story.program.contains(part) {
@@ -83,8 +88,13 @@ pub(crate) fn tell_stories(
     let host = Host::start_with(&wharf, &agent, &work.join("stories-host"))?;
     let tell = |story: &Story, interpreter: &Path| {
         let mut program = command_in(&story.folder(&work), interpreter);
-        program.args(story.words()).env("WHARF_BIN", &wharf).env("WHARF_STATE_DIR", host.state_dir());
-        program.env("WHARF_URL", format!("http://{}", host.authority)).env("WHARF_TOKEN", &host.token);
+        program
+            .args(story.words())
+            .env("WHARF_BIN", &wharf)
+            .env("WHARF_STATE_DIR", host.state_dir());
+        program
+            .env("WHARF_URL", format!("http://{}", host.authority))
+            .env("WHARF_TOKEN", &host.token);
         run_checked(&mut program)
     };
     let mut failed = Vec::new();
@@ -104,7 +114,10 @@ pub(crate) fn tell_stories(
         bail!("{} of {} stories failed: {}", failed.len(), wanted.len(), failed.join(", "));
     }
     let told = began.elapsed().as_secs() - installed;
-    print_line(&format!("clients: {} stories told in {told} s, packages installed in {installed} s", wanted.len()));
+    print_line(&format!(
+        "clients: {} stories told in {told} s, packages installed in {installed} s",
+        wanted.len()
+    ));
     Ok(flaky)
 }
 
@@ -130,7 +143,9 @@ fn install_interpreter(root: &Path, work: &Path, story: &Story) -> Result<PathBu
     copy_sources(&root.join("clients").join(name), &folder)?;
     match (story.language, story.venv) {
         // Node comes with the packages: the newest SDKs need a newer one than Debian has.
-        (ClientLanguage::Node, _) => Ok(install_node_packages(&folder, node_programs())?.join("node")),
+        (ClientLanguage::Node, _) => {
+            Ok(install_node_packages(&folder, node_programs())?.join("node"))
+        }
         (ClientLanguage::Python, NEWEST) => {
             Ok(install_python_packages(&folder, "requirements.txt", NEWEST)?.join("python"))
         }

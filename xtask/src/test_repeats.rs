@@ -8,7 +8,9 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use crate::output::{print_error, print_progress};
-use crate::process::{capture_stdout, cargo_command, describe_command, run_and_copy_stdout, run_command};
+use crate::process::{
+    capture_stdout, cargo_command, describe_command, run_and_copy_stdout, run_command,
+};
 use crate::repo::target_dir;
 
 /// With more failed tests the change is at fault and not the machine.
@@ -21,7 +23,11 @@ const CARGO_TESTS_FAILED: i32 = 101;
 const WALK_NAMES: [&str; 5] = ["walk", "random", "fuzz", "propert", "soak"];
 
 /// Does the work, and does it again if it fails. Returns its name if only the second try succeeded.
-pub(crate) fn repeat_once(is_strict: bool, name: &str, work: impl Fn() -> Result<()>) -> Result<Vec<String>> {
+pub(crate) fn repeat_once(
+    is_strict: bool,
+    name: &str,
+    work: impl Fn() -> Result<()>,
+) -> Result<Vec<String>> {
     let Err(error) = work() else { return Ok(Vec::new()) };
     if is_strict {
         return Err(error);
@@ -64,13 +70,16 @@ impl FailedTest {
     }
 
     fn describe(&self) -> String {
-        self.binary.as_ref().map_or_else(|| self.name.clone(), |binary| format!("{binary} {}", self.name))
+        self.binary
+            .as_ref()
+            .map_or_else(|| self.name.clone(), |binary| format!("{binary} {}", self.name))
     }
 }
 
 impl<'a> RepeatingRunner<'a> {
     pub(crate) fn new(root: &'a Path, is_strict: bool) -> Self {
-        let has_nextest = capture_stdout(cargo_command(root).args(["nextest", "--version"])).is_ok();
+        let has_nextest =
+            capture_stdout(cargo_command(root).args(["nextest", "--version"])).is_ok();
         if !has_nextest {
             print_progress("cargo-nextest is not installed: using cargo test");
         }
@@ -84,7 +93,9 @@ impl<'a> RepeatingRunner<'a> {
             TestRunner::Nextest => self.run_nextest(packages)?,
             TestRunner::Cargo => self.run_cargo_test(packages)?,
         };
-        let names = |tests: &[FailedTest]| tests.iter().map(FailedTest::describe).collect::<Vec<_>>().join(", ");
+        let names = |tests: &[FailedTest]| {
+            tests.iter().map(FailedTest::describe).collect::<Vec<_>>().join(", ")
+        };
         if failed.is_empty() {
             return Ok(Vec::new());
         }
@@ -128,7 +139,9 @@ impl<'a> RepeatingRunner<'a> {
         }
         let failed = read_cargo_output(&said);
         match failed {
-            Some(failed) if status.code() == Some(CARGO_TESTS_FAILED) && !failed.is_empty() => Ok(failed),
+            Some(failed) if status.code() == Some(CARGO_TESTS_FAILED) && !failed.is_empty() => {
+                Ok(failed)
+            }
             _ => bail!("{}: {status}", describe_command(&command)),
         }
     }
@@ -152,11 +165,16 @@ impl<'a> RepeatingRunner<'a> {
             TestRunner::Nextest => {
                 let binary = test.binary.as_deref().unwrap_or_default();
                 let filter = format!("binary_id(={binary}) & test(={})", test.name);
-                command.args(["nextest", "run"]).args(packages).args(["--no-tests", "fail", "-E"]).arg(filter)
+                command
+                    .args(["nextest", "run"])
+                    .args(packages)
+                    .args(["--no-tests", "fail", "-E"])
+                    .arg(filter)
             }
-            TestRunner::Cargo => {
-                command.args(["test", "--all-targets"]).args(packages).args(["--", "--exact", &test.name])
-            }
+            TestRunner::Cargo => command
+                .args(["test", "--all-targets"])
+                .args(packages)
+                .args(["--", "--exact", &test.name]),
         };
         command
     }
@@ -177,7 +195,11 @@ fn read_nextest_report(text: &str) -> Vec<FailedTest> {
             rest.split('"').next().map(str::to_owned)
         };
         let name = case.strip_prefix("name=\"")?.split('"').next()?.to_owned();
-        Some(FailedTest { name, binary: Some(attribute(" classname=\"")?), has_seed: has_seed(case) })
+        Some(FailedTest {
+            name,
+            binary: Some(attribute(" classname=\"")?),
+            has_seed: has_seed(case),
+        })
     });
     read.collect()
 }
@@ -189,7 +211,8 @@ fn read_cargo_output(text: &str) -> Option<Vec<FailedTest>> {
     let mut outputs: Vec<(&str, bool)> = Vec::new();
     let mut unfinished = 0_i64;
     for line in text.lines() {
-        let output_of = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"));
+        let output_of =
+            line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"));
         if let Some(name) = output_of {
             outputs.push((name, false));
             in_list = false;
@@ -200,10 +223,13 @@ fn read_cargo_output(text: &str) -> Option<Vec<FailedTest>> {
         } else if line.starts_with("test result: ") {
             unfinished -= 1;
             in_list = false;
-            let has_seed = |name: &str| outputs.iter().any(|(test, has_seed)| *has_seed && *test == name);
+            let has_seed =
+                |name: &str| outputs.iter().any(|(test, has_seed)| *has_seed && *test == name);
             failed.iter_mut().for_each(|test| test.has_seed |= has_seed(&test.name));
             outputs.clear();
-        } else if let Some(name) = line.strip_prefix("    ").filter(|name| in_list && !name.contains(' ')) {
+        } else if let Some(name) =
+            line.strip_prefix("    ").filter(|name| in_list && !name.contains(' '))
+        {
             let known = failed.iter().any(|test| test.name == name);
             if !known {
                 failed.push(FailedTest { name: name.to_owned(), binary: None, has_seed: false });

@@ -49,17 +49,26 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     let TestChoice { fast, strict, languages, browser } = parse_arguments(args)?;
     install_missing(NEEDS)?;
     for language in &languages {
-        let missing = format!("{} need it; --without {} leaves them out", language.tests(), language.name());
+        let missing =
+            format!("{} need it; --without {} leaves them out", language.tests(), language.name());
         install_missing(language.needs()).context(missing)?;
     }
     if browser {
-        let missing = format!("the tests of the web page need it; --without {BROWSER_NAME} leaves them out");
+        let missing =
+            format!("the tests of the web page need it; --without {BROWSER_NAME} leaves them out");
         install_missing(BROWSER_NEEDS).context(missing)?;
     }
 
     let mut stages = StageList::new();
     stages.run(PROGRAMS_STAGE, || {
-        run_checked(cargo_command(root).args(["build", "-p", "wharf", "-p", "wharf-testkit", "--bins"]))
+        run_checked(cargo_command(root).args([
+            "build",
+            "-p",
+            "wharf",
+            "-p",
+            "wharf-testkit",
+            "--bins",
+        ]))
     });
     if stages.has_failed() {
         return stages.report(&[]);
@@ -74,12 +83,15 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
         stages.run_tests(SDK_STAGE, || runner.run(&["-p", CONFORMANCE]));
     }
     if !languages.is_empty() {
-        stages
-            .run_tests(CLIENTS_STAGE, || repeat_once(strict, CLIENTS_STAGE, || clients::follow_rows(root, &languages)));
+        stages.run_tests(CLIENTS_STAGE, || {
+            repeat_once(strict, CLIENTS_STAGE, || clients::follow_rows(root, &languages))
+        });
         stages.run_tests(STORIES_STAGE, || stories::tell_stories(root, &languages, "", strict));
     }
     if stories::has_real_agent() && languages.contains(&ClientLanguage::Node) {
-        stages.run_tests(AGENT_STAGE, || repeat_once(strict, AGENT_STAGE, || stories::tell_real_agent(root)));
+        stages.run_tests(AGENT_STAGE, || {
+            repeat_once(strict, AGENT_STAGE, || stories::tell_real_agent(root))
+        });
     }
     if browser {
         stages.run_tests(PAGE_STAGE, || page::test_page_repeating(root, strict));
@@ -100,17 +112,27 @@ struct TestChoice {
 /// Reads which stages are left out, the long ones by `--fast` and others by `--without`, and whether a failed test counts at
 /// once.
 fn parse_arguments(args: &[String]) -> Result<TestChoice> {
-    let usage = "test takes --fast, --strict, and --without with a list of browser, node and python";
+    let usage =
+        "test takes --fast, --strict, and --without with a list of browser, node and python";
     let has_flag = |flag: &str| args.iter().any(|arg| arg == flag);
     let fast = has_flag("--fast");
     let strict = has_flag("--strict");
-    let rest: Vec<String> =
-        args.iter().filter(|arg| !["--fast", "--strict"].contains(&arg.as_str())).cloned().collect();
+    let rest: Vec<String> = args
+        .iter()
+        .filter(|arg| !["--fast", "--strict"].contains(&arg.as_str()))
+        .cloned()
+        .collect();
     let left_out = clients::read_left_out(&rest).context(usage)?;
-    let (browser, left_out): (Vec<String>, Vec<String>) = left_out.into_iter().partition(|name| name == BROWSER_NAME);
+    let (browser, left_out): (Vec<String>, Vec<String>) =
+        left_out.into_iter().partition(|name| name == BROWSER_NAME);
     let languages = clients::remaining_languages(&left_out).context(usage)?;
     let languages = if fast { Vec::new() } else { languages };
-    Ok(TestChoice { fast, strict, languages, browser: browser.is_empty() && !fast })
+    Ok(TestChoice {
+        fast,
+        strict,
+        languages,
+        browser: browser.is_empty() && !fast,
+    })
 }
 
 /// Returns the stages that were left out.
@@ -120,7 +142,11 @@ fn list_skipped(fast: bool, languages: &[ClientLanguage], browser: bool) -> Vec<
     let clients = all.map(|language| language.tests().to_owned());
     let lacks_agent = languages.contains(&ClientLanguage::Node) && !stories::has_real_agent();
     let agent = lacks_agent.then(|| format!("{AGENT_STAGE} (it exists for x86-64 only)"));
-    long_stages.chain(clients).chain(agent).chain((!browser).then(|| PAGE_STAGE.to_owned())).collect()
+    long_stages
+        .chain(clients)
+        .chain(agent)
+        .chain((!browser).then(|| PAGE_STAGE.to_owned()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -132,7 +158,12 @@ mod tests {
     }
 
     fn none() -> TestChoice {
-        TestChoice { fast: false, strict: false, languages: Vec::new(), browser: false }
+        TestChoice {
+            fast: false,
+            strict: false,
+            languages: Vec::new(),
+            browser: false,
+        }
     }
 
     #[test]
@@ -141,12 +172,18 @@ mod tests {
         let all = vec![ClientLanguage::Node, ClientLanguage::Python];
         let python = vec![ClientLanguage::Python];
         assert_eq!(parse(&[]), TestChoice { languages: all.clone(), browser: true, ..none() });
-        assert_eq!(parse(&["--without", "node"]), TestChoice { languages: python, browser: true, ..none() });
+        assert_eq!(
+            parse(&["--without", "node"]),
+            TestChoice { languages: python, browser: true, ..none() }
+        );
         assert_eq!(parse(&["--without", "browser"]), TestChoice { languages: all, ..none() });
         assert_eq!(parse(&["--fast"]), TestChoice { fast: true, ..none() });
         let listed = parse(&["--without", "browser,node", "--without", "python"]);
         assert_eq!(listed, none());
-        assert_eq!(parse(&["--strict", "--fast"]), TestChoice { fast: true, strict: true, ..none() });
+        assert_eq!(
+            parse(&["--strict", "--fast"]),
+            TestChoice { fast: true, strict: true, ..none() }
+        );
         assert!(parse_arguments(&to_args(&["--without", "rust"])).is_err());
         assert!(parse_arguments(&to_args(&["--without"])).is_err());
         assert!(parse_arguments(&to_args(&["--slow"])).is_err());
@@ -154,7 +191,10 @@ mod tests {
 
     #[test]
     fn fast_run_names_all_stages_that_it_leaves_out() {
-        assert_eq!(list_skipped(false, &ClientLanguage::ALL, true).len(), usize::from(!stories::has_real_agent()));
+        assert_eq!(
+            list_skipped(false, &ClientLanguage::ALL, true).len(),
+            usize::from(!stories::has_real_agent())
+        );
         let skipped = list_skipped(true, &[], false);
         for stage in [EXAMPLES_STAGE, SDK_STAGE, PAGE_STAGE] {
             assert!(skipped.contains(&stage.to_owned()), "{skipped:?}");

@@ -33,7 +33,11 @@ impl StageList {
     }
 
     /// Runs a stage that returns the names of its flaky tests.
-    pub(crate) fn run_tests(&mut self, name: &'static str, work: impl FnOnce() -> Result<Vec<String>>) {
+    pub(crate) fn run_tests(
+        &mut self,
+        name: &'static str,
+        work: impl FnOnce() -> Result<Vec<String>>,
+    ) {
         print_progress(name);
         let began = Instant::now();
         let outcome = work();
@@ -58,7 +62,11 @@ impl StageList {
             self.stages.len() - failed.len(),
             self.stages.len(),
             self.began.elapsed().as_secs_f64(),
-            if skipped.is_empty() { String::new() } else { format!("; skipped: {}", skipped.join(", ")) }
+            if skipped.is_empty() {
+                String::new()
+            } else {
+                format!("; skipped: {}", skipped.join(", "))
+            }
         ));
         if !failed.is_empty() {
             bail!("failed: {}", failed.join("; "));
@@ -67,7 +75,10 @@ impl StageList {
     }
 
     fn describe_costs(&self) -> Vec<String> {
-        self.stages.iter().map(|stage| format!("{:6.0} s  {}", stage.took.as_secs_f64(), stage.name)).collect()
+        self.stages
+            .iter()
+            .map(|stage| format!("{:6.0} s  {}", stage.took.as_secs_f64(), stage.name))
+            .collect()
     }
 
     fn flaky_tests(&self) -> impl Iterator<Item = &String> {

@@ -348,7 +348,10 @@ mod tests {
         let words: BTreeSet<&str> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(words.len(), ErrorCode::ALL.len(), "a word stands twice");
         for code in ErrorCode::ALL {
-            assert!(code.word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{code}");
+            assert!(
+                code.word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'),
+                "{code}"
+            );
             assert!((400..600).contains(&code.status), "{code}");
             assert_eq!(ErrorCode::from_word(code.word), *code);
         }
@@ -369,7 +372,10 @@ mod tests {
         ];
         for code in ErrorCode::ALL.iter().filter(|code| **code != ErrorCode::OTHER) {
             let word = format!("`{code}`");
-            assert!(pages.iter().any(|page| page.contains(&word)), "{word} is not in docs/protocol");
+            assert!(
+                pages.iter().any(|page| page.contains(&word)),
+                "{word} is not in docs/protocol"
+            );
         }
     }
 }

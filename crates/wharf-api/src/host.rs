@@ -72,7 +72,11 @@ pub struct HostProcess {
 
 impl Default for HostProcess {
     fn default() -> Self {
-        Self { started_as: StartKind::Foreground, service: None, arguments: Vec::new() }
+        Self {
+            started_as: StartKind::Foreground,
+            service: None,
+            arguments: Vec::new(),
+        }
     }
 }
 

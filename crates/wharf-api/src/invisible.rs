@@ -83,13 +83,26 @@ const EXCEPTIONS: &[Exception] = &[
             range('\u{20000}', '\u{3ffff}'),
         ],
     },
-    Exception { characters: range('\u{180b}', '\u{180d}'), after: &[range('\u{1820}', '\u{18af}')] },
-    Exception { characters: range('\u{180f}', '\u{180f}'), after: &[range('\u{1820}', '\u{18af}')] },
+    Exception {
+        characters: range('\u{180b}', '\u{180d}'),
+        after: &[range('\u{1820}', '\u{18af}')],
+    },
+    Exception {
+        characters: range('\u{180f}', '\u{180f}'),
+        after: &[range('\u{1820}', '\u{18af}')],
+    },
     Exception {
         characters: range('\u{e0100}', '\u{e01ef}'),
-        after: &[range('\u{3400}', '\u{9fff}'), range('\u{f900}', '\u{faff}'), range('\u{20000}', '\u{3ffff}')],
+        after: &[
+            range('\u{3400}', '\u{9fff}'),
+            range('\u{f900}', '\u{faff}'),
+            range('\u{20000}', '\u{3ffff}'),
+        ],
     },
-    Exception { characters: range('\u{2800}', '\u{2800}'), after: &[range('\u{2800}', '\u{28ff}')] },
+    Exception {
+        characters: range('\u{2800}', '\u{2800}'),
+        after: &[range('\u{2800}', '\u{28ff}')],
+    },
 ];
 
 /// Flags of parts of a country are this flag, a few tag characters that name the part, and the end of tags.
@@ -132,7 +145,8 @@ impl InvisibleFinder {
 
     /// Takes the next character. Returns true if it is shown by its name.
     pub fn is_invisible(&mut self, c: char) -> bool {
-        let is_marked = c >= '\u{ad}' && INVISIBLE.iter().any(|range| range.contains(c)) && !self.is_at_work(c);
+        let is_marked =
+            c >= '\u{ad}' && INVISIBLE.iter().any(|range| range.contains(c)) && !self.is_at_work(c);
         self.flag_tags = match (c, self.flag_tags) {
             (BLACK_FLAG, _) => Some(0),
             (_, Some(tags)) if is_flag_tag(c) && !is_marked => Some(tags + 1),
@@ -144,7 +158,9 @@ impl InvisibleFinder {
 
     fn is_at_work(&self, c: char) -> bool {
         if let Some(tags) = self.flag_tags {
-            return (c == END_OF_TAGS && tags > 0) || (is_flag_tag(c) && tags < MAX_FLAG_TAGS) || self.is_excepted(c);
+            return (c == END_OF_TAGS && tags > 0)
+                || (is_flag_tag(c) && tags < MAX_FLAG_TAGS)
+                || self.is_excepted(c);
         }
         self.is_excepted(c)
     }
@@ -205,8 +221,10 @@ mod tests {
     #[test]
     fn lists_are_those_of_the_fixture() {
         assert_eq!(INVISIBLE.to_vec(), find_lines("marked ").map(parse_range).collect::<Vec<_>>());
-        let listed: Vec<(CharRange, Vec<CharRange>)> =
-            EXCEPTIONS.iter().map(|exception| (exception.characters, exception.after.to_vec())).collect();
+        let listed: Vec<(CharRange, Vec<CharRange>)> = EXCEPTIONS
+            .iter()
+            .map(|exception| (exception.characters, exception.after.to_vec()))
+            .collect();
         let parse = |line: &str| {
             let (characters, after) = line.split_once(": ").unwrap();
             (parse_range(characters), after.split(' ').map(parse_range).collect())
@@ -219,8 +237,11 @@ mod tests {
         let (_, rule) = RULES.split_once("### 19.5").unwrap();
         let rule = rule.split_once("### 19.6").unwrap().0.replace('\n', " ");
         let named = |range: &str| rule.contains(&format!("U+{}", range.replace('-', " to U+")));
-        let afters = find_lines("after ").flat_map(|line| line.split([' ', ':'])).filter(|range| !range.is_empty());
-        let missing: Vec<&str> = find_lines("marked ").chain(afters).filter(|range| !named(range)).collect();
+        let afters = find_lines("after ")
+            .flat_map(|line| line.split([' ', ':']))
+            .filter(|range| !range.is_empty());
+        let missing: Vec<&str> =
+            find_lines("marked ").chain(afters).filter(|range| !named(range)).collect();
         assert_eq!(missing, Vec::<&str>::new());
     }
 
@@ -233,8 +254,8 @@ mod tests {
             assert_eq!(mark(&text, &mut InvisibleFinder::default()), unescape(shown), "{case}");
             for (at, _) in text.char_indices() {
                 let (before, rest) = text.split_at(at);
-                let pieces =
-                    mark(before, &mut InvisibleFinder::default()) + &mark(rest, &mut InvisibleFinder::after(before));
+                let pieces = mark(before, &mut InvisibleFinder::default())
+                    + &mark(rest, &mut InvisibleFinder::after(before));
                 assert_eq!(pieces, unescape(shown), "{case}, cut at {at}");
             }
             count += 1;

@@ -6,7 +6,10 @@
 //!
 //! Invariant: it depends on serde and the schema derives only. A client of an older version reads the answers of a newer
 //! host: members that it does not know are ignored, and words that it does not know are kept as `Other`.
-#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves"))]
+#![cfg_attr(
+    test,
+    expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")
+)]
 
 #[macro_use]
 mod word;

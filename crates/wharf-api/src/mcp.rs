@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AnswerAction, ChangedFileList, Content, LoginState, OnLabelChange, OpenAsk, SessionInfo, SessionStatus, SpawnArgs,
-    SpawnedSession, TurnPhase,
+    AnswerAction, ChangedFileList, Content, LoginState, OnLabelChange, OpenAsk, SessionInfo,
+    SessionStatus, SpawnArgs, SpawnedSession, TurnPhase,
 };
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

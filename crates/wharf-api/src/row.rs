@@ -74,7 +74,9 @@ impl RowBody {
 }
 
 /// A prompt whose turn has begun, or that ended without a turn.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct RowPrompt {
     pub by: RowActor,
@@ -90,7 +92,9 @@ pub struct RowPrompt {
 }
 
 /// A client, a person or the agent, as far as the log names it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct RowActor {
     /// The name that the client gave itself.
@@ -111,7 +115,9 @@ pub struct RowActor {
 }
 
 /// A message or a thought of the agent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct RowText {
     pub parts: Vec<RowPart>,
@@ -134,7 +140,9 @@ pub enum RowPart {
     Unknown,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct RowTextPart {
     pub text: String,
@@ -144,7 +152,9 @@ pub struct RowTextPart {
 }
 
 /// Text that a row leaves out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct RowCut {
     /// The bytes of the whole text.
@@ -160,7 +170,9 @@ pub struct RowCut {
     pub whole: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct RowBlobPart {
     /// `image`, `audio` or `resource`.
@@ -174,7 +186,9 @@ pub struct RowBlobPart {
     pub name: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct RowFilePart {
     pub uri: String,
@@ -183,7 +197,9 @@ pub struct RowFilePart {
 }
 
 /// The agent's plan. A turn has one row of it, which changes in place.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct RowPlan {
     pub entries: Vec<RowPlanEntry>,
@@ -191,7 +207,9 @@ pub struct RowPlan {
     pub total: usize,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct RowPlanEntry {
     pub text: String,
@@ -288,13 +306,26 @@ pub struct RowTurnEnd {
     pub error: Option<Value>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    schemars::JsonSchema,
+)]
 pub struct ToolCount {
     pub count: u64,
     pub failed: u64,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 pub struct FileChangeCount {
     pub path: String,
     pub added: u64,
@@ -303,12 +334,18 @@ pub struct FileChangeCount {
 
 impl From<&FileDiff> for FileChangeCount {
     fn from(diff: &FileDiff) -> Self {
-        Self { path: diff.path.clone(), added: diff.added, removed: diff.removed }
+        Self {
+            path: diff.path.clone(),
+            added: diff.added,
+            removed: diff.removed,
+        }
     }
 }
 
 /// The sequel of a turn that did not end by itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnSequel {
     /// The prompt is in the queue again.

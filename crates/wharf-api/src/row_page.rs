@@ -78,7 +78,9 @@ pub struct ExportQuery {
     pub raw: bool,
 }
 
-fn known_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ExportType>, D::Error> {
+fn known_format<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<ExportType>, D::Error> {
     crate::word::read_known_word(deserializer, ExportType::WORDS)
 }
 
@@ -150,7 +152,9 @@ pub struct LiveOutput {
 }
 
 /// The members of [`TranscriptState`] that changed, each of them whole.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct StateChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -158,7 +162,11 @@ pub struct StateChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<Vec<String>>,
     /// Null if there is no plan any more.
-    #[serde(default, deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "present_or_null",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<String>)]
     pub plan: Option<Option<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -202,7 +210,18 @@ pub struct StreamReset {
 }
 
 /// Tells that the session was deleted with its history.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    ToSchema,
+    schemars::JsonSchema,
+)]
 pub struct StreamGone {}
 
 /// The name and the data of each event of `GET /sessions/{id}/rows/stream`.
@@ -279,7 +298,9 @@ impl Serialize for RowStreamEvent {
             Self::State(data) => data.serialize(serializer),
             Self::Beat(data) => data.serialize(serializer),
             Self::Reset(data) => data.serialize(serializer),
-            Self::Gone | Self::Other => serializer.serialize_map(Some(0)).and_then(serde::ser::SerializeMap::end),
+            Self::Gone | Self::Other => {
+                serializer.serialize_map(Some(0)).and_then(serde::ser::SerializeMap::end)
+            }
         }
     }
 }

@@ -80,7 +80,9 @@ pub struct RowTool {
     pub ended_at: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 pub struct ToolLocation {
     /// Relative to the session's directory if it lies in it.
     pub path: String,
@@ -89,7 +91,9 @@ pub struct ToolLocation {
 }
 
 /// Counts the rows below a tool call.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 pub struct ChildCount {
     pub count: u64,
     pub open: u64,
@@ -99,7 +103,9 @@ pub struct ChildCount {
 }
 
 /// The text that a command wrote: whole, or its beginning and its end.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolOutput {
     pub text: String,
@@ -141,7 +147,9 @@ pub struct FileDiff {
 }
 
 /// Consecutive lines of a diff with their context.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 pub struct DiffHunk {
     /// The first line and the number of lines before the change; null without line numbers.
     pub old: Option<[u64; 2]>,
@@ -188,7 +196,9 @@ pub struct RowAsk {
 
 /// The subject of an ask, as the person who answers sees it. It follows the tool call while the ask is open, and stays as it
 /// is from the answer on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct AskSubject {
     pub title: String,
@@ -205,7 +215,9 @@ pub struct AskSubject {
 }
 
 /// The input that a form asks for.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct AskForm {
     /// The agent's JSON schema; absent if it is too large for a row.

@@ -176,7 +176,9 @@ pub struct KeeperInfo {
 }
 
 /// How far an agent goes on without a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = KeeperLimits)]
 pub struct KeeperLimitsInfo {
@@ -250,7 +252,9 @@ pub struct ForkArgs {
 }
 
 /// Memory and CPU that the processes of a session use: its agent's, and all that those started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Resources)]
 #[schemars(rename = "Resources")]
@@ -298,7 +302,9 @@ pub struct SessionQuery {
     pub before: Option<String>,
 }
 
-fn known_attention<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<AttentionState>, D::Error> {
+fn known_attention<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<AttentionState>, D::Error> {
     crate::word::read_known_word(deserializer, AttentionState::WORDS)
 }
 
@@ -332,7 +338,9 @@ where
     Option::deserialize(deserializer).map(Some)
 }
 
-fn known_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SessionStatus>, D::Error> {
+fn known_status<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<SessionStatus>, D::Error> {
     crate::word::read_known_word(deserializer, SessionStatus::WORDS)
 }
 
@@ -409,8 +417,10 @@ mod tests {
 
     #[test]
     fn every_member_of_a_session_is_named() {
-        let schema = serde_json::to_value(<SessionInfo as utoipa::PartialSchema>::schema()).unwrap();
-        let members: BTreeSet<&str> = schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+        let schema =
+            serde_json::to_value(<SessionInfo as utoipa::PartialSchema>::schema()).unwrap();
+        let members: BTreeSet<&str> =
+            schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(members, SessionInfo::MEMBERS.iter().copied().collect());
     }
 }

@@ -49,7 +49,9 @@ pub struct SpawnArgs {
 
 /// Says what happens if another session has the label already: one of the same workspace that the caller
 /// sees, that is not archived, and that has an agent or can come back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum OnLabel {
     /// Both have it.
@@ -64,7 +66,9 @@ pub enum OnLabel {
 }
 
 /// The same for a session that is there already, or for a copy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum OnLabelChange {
     /// Both have it.

@@ -5,8 +5,8 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::{
-    AskOption, AskType, EndCause, RowAppend, RowPage, SessionInfo, SessionStatus, StateChange, StoragePause,
-    StreamBeat, StreamGone, StreamReset, TranscriptRow, TurnFailure,
+    AskOption, AskType, EndCause, RowAppend, RowPage, SessionInfo, SessionStatus, StateChange,
+    StoragePause, StreamBeat, StreamGone, StreamReset, TranscriptRow, TurnFailure,
 };
 
 words! {
@@ -273,7 +273,9 @@ mod tests {
     #[test]
     fn event_of_a_newer_host_is_read() {
         let status = json!({ "status": "dreaming", "endReason": "bored", "depth": 3 });
-        let StreamEvent::Status(change) = StreamEvent::read("status", status).unwrap() else { panic!("no status") };
+        let StreamEvent::Status(change) = StreamEvent::read("status", status).unwrap() else {
+            panic!("no status")
+        };
         assert_eq!(change.status, SessionStatus::Other("dreaming".into()));
         assert_eq!(change.end_reason.unwrap().as_str(), "bored");
         assert!(matches!(StreamEvent::read("weather", json!([1])).unwrap(), StreamEvent::Other));
@@ -285,7 +287,10 @@ mod tests {
             ("line", json!({ "line": "a", "stream": "stdout" })),
             ("status", json!({ "status": "exited", "endReason": "agent_exited", "exitCode": 3 })),
             ("turn", json!({ "turn": "ended", "promptId": "p", "stopReason": "end_turn" })),
-            ("ask", json!({ "askId": 7, "open": false, "kind": "permission", "outcome": "answered", "optionId": "y" })),
+            (
+                "ask",
+                json!({ "askId": 7, "open": false, "kind": "permission", "outcome": "answered", "optionId": "y" }),
+            ),
             ("pause", json!({ "paused": true, "why": "storage_full" })),
         ] {
             let event = StreamEvent::read(name, data.clone()).unwrap();

@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// Tokens that an agent reported. A number that it did not report is null, never 0.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenUsage {
     pub input: Option<u64>,
@@ -59,7 +61,10 @@ impl UsageCost {
     pub fn new(amount: f64, currency: String) -> Self {
         let steps = (amount * Self::STEPS).round();
         let is_exact = steps.abs() < Self::MAX_STEPS;
-        Self { amount: if is_exact { steps / Self::STEPS } else { amount }, currency }
+        Self {
+            amount: if is_exact { steps / Self::STEPS } else { amount },
+            currency,
+        }
     }
 
     /// Returns the sum of two amounts, which is a number that JSON can hold.
@@ -79,7 +84,9 @@ impl UsageCost {
 }
 
 /// How full the model's context is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 pub struct ContextUse {
     pub used: u64,
     pub size: u64,
@@ -112,7 +119,9 @@ pub struct UsageOfSession {
 }
 
 /// Sums of what agents reported. A number that no agent reported is null, never 0.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct UsageTotal {
     pub sessions: usize,
@@ -142,25 +151,35 @@ mod tests {
 
     #[test]
     fn amount_is_the_decimal_that_was_meant() {
-        assert_eq!([0.011999999999999999, 0.1 + 0.2, 0.0, -0.3].map(amount), [0.012, 0.3, 0.0, -0.3]);
+        assert_eq!(
+            [0.011999999999999999, 0.1 + 0.2, 0.0, -0.3].map(amount),
+            [0.012, 0.3, 0.0, -0.3]
+        );
     }
 
     #[test]
     fn huge_amount_and_sum_stay_numbers_that_json_can_hold() {
         assert_eq!([1e300, 1e16, f64::MAX].map(amount), [1e300, 1e16, f64::MAX]);
         let sum = UsageCost::add_amounts(f64::MAX, f64::MAX);
-        assert_eq!(serde_json::to_value(amount(sum)).ok().and_then(|sum| sum.as_f64()), Some(f64::MAX));
+        assert_eq!(
+            serde_json::to_value(amount(sum)).ok().and_then(|sum| sum.as_f64()),
+            Some(f64::MAX)
+        );
     }
 
     #[test]
     fn amount_for_people_has_two_digits_or_four() {
-        let shown = [0.0, 0.07, 0.7, 1e300].map(|amount| UsageCost::new(amount, "USD".to_owned()).format_amount());
+        let shown = [0.0, 0.07, 0.7, 1e300]
+            .map(|amount| UsageCost::new(amount, "USD".to_owned()).format_amount());
         assert_eq!(shown, ["0.00", "0.0700", "0.70", "1e300"]);
     }
 
     #[test]
     fn count_has_the_marks_of_its_doubts() {
         let marked = TokenUsage { at_least: true, guessed: true, ..TokenUsage::default() };
-        assert_eq!([marked.mark_count("18.2k"), TokenUsage::default().mark_count("7")], ["≥18.2k?", "7"]);
+        assert_eq!(
+            [marked.mark_count("18.2k"), TokenUsage::default().mark_count("7")],
+            ["≥18.2k?", "7"]
+        );
     }
 }

@@ -93,14 +93,20 @@ pub(crate) fn join_lines(lines: &[&str]) -> String {
 }
 
 /// Reads a word that a caller sends: one that this version does not know is refused, unlike one that a host sends.
-pub(crate) fn read_known_word<'de, D, W>(deserializer: D, words: &'static [&'static str]) -> Result<Option<W>, D::Error>
+pub(crate) fn read_known_word<'de, D, W>(
+    deserializer: D,
+    words: &'static [&'static str],
+) -> Result<Option<W>, D::Error>
 where
     D: serde::Deserializer<'de>,
     W: for<'a> From<&'a str>,
 {
-    let word = <Option<std::borrow::Cow<'de, str>> as serde::Deserialize>::deserialize(deserializer)?;
+    let word =
+        <Option<std::borrow::Cow<'de, str>> as serde::Deserialize>::deserialize(deserializer)?;
     match word {
-        Some(word) if !words.contains(&&*word) => Err(serde::de::Error::unknown_variant(&word, words)),
+        Some(word) if !words.contains(&&*word) => {
+            Err(serde::de::Error::unknown_variant(&word, words))
+        }
         Some(word) => Ok(Some(W::from(&*word))),
         None => Ok(None),
     }

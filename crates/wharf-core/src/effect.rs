@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    AgentSetting, Ask, AskId, Event, Latest, Member, PromptEnd, PromptId, QueuedPrompt, Raw, Seq, StartKind, StartNo,
-    TurnState,
+    AgentSetting, Ask, AskId, Event, Latest, Member, PromptEnd, PromptId, QueuedPrompt, Raw, Seq,
+    StartKind, StartNo, TurnState,
 };
 
 /// The complete result of one input. The host appends the events, publishes them, then runs the effects, in this order.

@@ -35,10 +35,15 @@ mod tests {
 
     #[test]
     fn texts_are_separated_as_they_were_joined() {
-        for (reason, stderr) in [("it ended", "no key"), ("it ended", ""), ("", "no key"), ("a\nb", "c\nstderr: d\n")] {
+        for (reason, stderr) in
+            [("it ended", "no key"), ("it ended", ""), ("", "no key"), ("a\nb", "c\nstderr: d\n")]
+        {
             let text = FailureText { reason, stderr }.to_string();
             assert_eq!(FailureText::parse(&text), FailureText { reason, stderr }, "{text:?}");
         }
-        assert_eq!(FailureText { reason: "it ended", stderr: "no key" }.to_string(), "it ended\nstderr: no key");
+        assert_eq!(
+            FailureText { reason: "it ended", stderr: "no key" }.to_string(),
+            "it ended\nstderr: no key"
+        );
     }
 }

@@ -149,7 +149,10 @@ impl FromStr for EventId {
 
 /// Reads a number that consists of digits alone: `parse` would take a plus sign, too.
 pub fn parse_digits<N: FromStr>(text: &str) -> Option<N> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| text.parse().ok())
+        .flatten()
 }
 
 impl Millis {
@@ -173,9 +176,20 @@ mod tests {
         for text in ["0-0", "3-17", "18446744073709551615-18446744073709551615"] {
             assert_eq!(text.parse::<EventId>().map(|id| id.to_string()).as_deref(), Ok(text));
         }
-        for text in
-            ["", "-", "7", "3-", "-7", "+3-7", "3-+7", "3--7", " 3-7", "3-7.1", "3-7@2", "3-18446744073709551616"]
-        {
+        for text in [
+            "",
+            "-",
+            "7",
+            "3-",
+            "-7",
+            "+3-7",
+            "3-+7",
+            "3--7",
+            " 3-7",
+            "3-7.1",
+            "3-7@2",
+            "3-18446744073709551616",
+        ] {
             assert_eq!(text.parse::<EventId>(), Err(NotAnEventId), "{text}");
         }
     }

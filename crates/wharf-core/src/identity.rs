@@ -23,7 +23,9 @@ pub struct InvalidChosenId;
 impl ChosenId {
     /// Returns the id, unless it is empty, too long or contains control characters.
     pub fn parse(text: &str) -> Result<Self, InvalidChosenId> {
-        let fits = !text.is_empty() && text.len() <= MAX_CHOSEN_ID_BYTES && !text.chars().any(char::is_control);
+        let fits = !text.is_empty()
+            && text.len() <= MAX_CHOSEN_ID_BYTES
+            && !text.chars().any(char::is_control);
         fits.then(|| Self(text.into())).ok_or(InvalidChosenId)
     }
 
@@ -90,7 +92,11 @@ impl Sender {
     /// Returns the id that others see: the client's own id, also as an amux peer, else the host's.
     pub fn shown_id(&self) -> &str {
         let peer = self.peer.as_ref().map(|peer| &*peer.id);
-        self.chosen.as_ref().map(ChosenId::as_str).or(peer).unwrap_or_else(|| self.client.as_str())
+        self.chosen
+            .as_ref()
+            .map(ChosenId::as_str)
+            .or(peer)
+            .unwrap_or_else(|| self.client.as_str())
     }
 
     /// Returns true if the client gave itself an id, so that it is the same client on its next connection.
@@ -100,11 +106,17 @@ impl Sender {
 
     /// Returns the identity by which the client is recognised on another connection with the same token.
     pub fn identity(&self) -> ClientIdentity {
-        ClientIdentity { token: self.token.clone(), parent: self.parent.clone(), id: self.shown_id().into() }
+        ClientIdentity {
+            token: self.token.clone(),
+            parent: self.parent.clone(),
+            id: self.shown_id().into(),
+        }
     }
 
     /// Returns true if both are the same client, perhaps on different connections.
     pub fn is_same_client(&self, other: &Self) -> bool {
-        self.token == other.token && self.parent == other.parent && self.shown_id() == other.shown_id()
+        self.token == other.token
+            && self.parent == other.parent
+            && self.shown_id() == other.shown_id()
     }
 }

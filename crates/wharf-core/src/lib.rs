@@ -5,7 +5,10 @@
 //! (`session/keys`), and for the usage and the error that an answer reports.
 //!
 //! Invariant: durable state changes only by applying an [`Event`]. The events alone determine the session.
-#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves"))]
+#![cfg_attr(
+    test,
+    expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")
+)]
 
 mod codec;
 mod effect;
@@ -21,22 +24,28 @@ mod settings;
 pub use codec::{CodecError, DecodedEvent, FORMAT_VERSION, decode, decode_or_lost, encode};
 pub use effect::{AskReply, Effect, Joined, PromptReceipt, Refusal, Reply, Step};
 pub use event::{
-    AcceptedContent, AgentEvent, AgentSetting, AgentTraits, Ask, AskEvent, AskKind, AskOutcome, EXAMINED_AGENTS,
-    EndReason, Ending, Event, ExaminedAgent, Fault, ForkSource, LostEvents, Origin, PauseReason, PromptEnd,
-    PromptEvent, PromptStep, SessionEvent, SettingSpelling, SettingsLoss, SpawnKey, StartKind, Status, StorageEvent,
-    TokenSource, TokenSpan, ToolCall, ToolCallState, TurnLimit, UpdateKind, UsageMeaning,
+    AcceptedContent, AgentEvent, AgentSetting, AgentTraits, Ask, AskEvent, AskKind, AskOutcome,
+    EXAMINED_AGENTS, EndReason, Ending, Event, ExaminedAgent, Fault, ForkSource, LostEvents,
+    Origin, PauseReason, PromptEnd, PromptEvent, PromptStep, SessionEvent, SettingSpelling,
+    SettingsLoss, SpawnKey, StartKind, Status, StorageEvent, TokenSource, TokenSpan, ToolCall,
+    ToolCallState, TurnLimit, UpdateKind, UsageMeaning,
 };
 pub use failure_text::FailureText;
-pub use id::{AskId, ClientId, Epoch, EventId, Millis, NotAnEventId, PromptId, Seq, SessionId, StartNo, parse_digits};
-pub use identity::{ChosenId, ClientIdentity, InvalidChosenId, MAX_CHOSEN_ID_BYTES, Member, Peer, Sender};
+pub use id::{
+    AskId, ClientId, Epoch, EventId, Millis, NotAnEventId, PromptId, Seq, SessionId, StartNo,
+    parse_digits,
+};
+pub use identity::{
+    ChosenId, ClientIdentity, InvalidChosenId, MAX_CHOSEN_ID_BYTES, Member, Peer, Sender,
+};
 pub use input::{
-    AgentInput, Attachment, CancelScope, ClientInput, Description, Input, LifecycleInput, Overlap, Role, StartFault,
-    StorageInput, Submission, WakeCause,
+    AgentInput, Attachment, CancelScope, ClientInput, Description, Input, LifecycleInput, Overlap,
+    Role, StartFault, StorageInput, Submission, WakeCause,
 };
 pub use raw::Raw;
 pub use session::{
-    AskFact, AttentionFacts, COUNTING_RULE, LastOutcome, Latest, OutcomeCause, OutcomeKind, Paused, QueuedPrompt,
-    Raised, RaisedWhy, ReportedCost, ReportedTokens, Session, SessionTokens, State, TokenSeries, Turn, TurnCancel,
-    TurnState, TurnTokens, Work, WorkKind,
+    AskFact, AttentionFacts, COUNTING_RULE, LastOutcome, Latest, OutcomeCause, OutcomeKind, Paused,
+    QueuedPrompt, Raised, RaisedWhy, ReportedCost, ReportedTokens, Session, SessionTokens, State,
+    TokenSeries, Turn, TurnCancel, TurnState, TurnTokens, Work, WorkKind,
 };
 pub use settings::{FormAnswerers, NewSession, OnRestart, Settings};

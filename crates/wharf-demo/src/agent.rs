@@ -28,9 +28,16 @@ struct DemoAgent {
 }
 
 /// Serves one client until its input ends.
-pub fn run(input: impl BufRead + Send + 'static, output: impl Write + Send + 'static) -> io::Result<()> {
+pub fn run(
+    input: impl BufRead + Send + 'static,
+    output: impl Write + Send + 'static,
+) -> io::Result<()> {
     let peer = Arc::new(AgentPeer::new(MessageWriter::new(output)));
-    let mut agent = DemoAgent { directory: history::state_directory(), peer, sessions: HashMap::new() };
+    let mut agent = DemoAgent {
+        directory: history::state_directory(),
+        peer,
+        sessions: HashMap::new(),
+    };
     let mut reader = MessageReader::new(input);
     while let Some(message) = reader.next_message()? {
         agent.handle_message(message)?;
@@ -42,8 +49,12 @@ pub fn run(input: impl BufRead + Send + 'static, output: impl Write + Send + 'st
 impl DemoAgent {
     fn handle_message(&mut self, message: RpcMessage) -> io::Result<()> {
         match message {
-            RpcMessage::Request { id, method, params } if method == "session/prompt" => self.start_turn(id, &params),
-            RpcMessage::Request { id, method, params } => self.answer_request(&id, &method, &params),
+            RpcMessage::Request { id, method, params } if method == "session/prompt" => {
+                self.start_turn(id, &params)
+            }
+            RpcMessage::Request { id, method, params } => {
+                self.answer_request(&id, &method, &params)
+            }
             RpcMessage::Notification { method, params } => {
                 self.handle_notification(&method, &params);
                 Ok(())
@@ -56,9 +67,10 @@ impl DemoAgent {
                 let fault = wire::error_object(wire::PARSE_ERROR, format!("Parse error: {why}"));
                 self.send_message(&wire::error_frame(&Value::Null, fault))
             }
-            RpcMessage::Invalid(id) => {
-                self.send_message(&wire::error_frame(&id, wire::error_object(wire::INVALID_REQUEST, "Invalid request")))
-            }
+            RpcMessage::Invalid(id) => self.send_message(&wire::error_frame(
+                &id,
+                wire::error_object(wire::INVALID_REQUEST, "Invalid request"),
+            )),
         }
     }
 
@@ -82,26 +94,32 @@ impl DemoAgent {
                 joined = Some(session);
                 answer
             }),
-            "session/load" | "session/resume" => self.load_session(params, method == "session/load").map(|session| {
-                let answer = opening_answer(&lock_mutex(&session), false);
-                joined = Some(session);
-                answer
-            }),
+            "session/load" | "session/resume" => {
+                self.load_session(params, method == "session/load").map(|session| {
+                    let answer = opening_answer(&lock_mutex(&session), false);
+                    joined = Some(session);
+                    answer
+                })
+            }
             "session/set_mode" => self.set_mode(params),
             "session/set_config_option" => self.set_option(params),
             "session/close" => self.close_session(params),
             "session/delete" => Ok(self.delete_session(params)),
             "session/list" => Ok(self.list_sessions(params)),
-            _ => Err(wire::error_object(wire::METHOD_NOT_FOUND, format!("Method not found: {method}"))),
+            _ => Err(wire::error_object(
+                wire::METHOD_NOT_FOUND,
+                format!("Method not found: {method}"),
+            )),
         };
         self.send_message(&match answer {
             Ok(result) => wire::result_frame(id, result),
             Err(fault) => wire::error_frame(id, fault),
         })?;
         match joined {
-            Some(session) => {
-                self.send_message(&wire::update_frame(&lock_mutex(&session).id, &commands::commands_update()))
-            }
+            Some(session) => self.send_message(&wire::update_frame(
+                &lock_mutex(&session).id,
+                &commands::commands_update(),
+            )),
             None => Ok(()),
         }
     }
@@ -154,7 +172,8 @@ impl DemoAgent {
         let Some(cwd) = params["cwd"].as_str() else {
             return Err(wire::error_object(wire::INVALID_PARAMS, "Invalid params: cwd is missing"));
         };
-        let copy = DemoSession::copy(&self.directory, source, cwd).map_err(|_| wire::unknown_session_error(source))?;
+        let copy = DemoSession::copy(&self.directory, source, cwd)
+            .map_err(|_| wire::unknown_session_error(source))?;
         Ok(self.add_session(copy))
     }
 
@@ -178,7 +197,10 @@ impl DemoAgent {
             state.cwd = cwd.to_owned();
         }
         if replay && state.replay(self.peer.output()).is_err() {
-            return Err(wire::error_object(wire::INVALID_REQUEST, "the replay could not be written"));
+            return Err(wire::error_object(
+                wire::INVALID_REQUEST,
+                "the replay could not be written",
+            ));
         }
         drop(state);
         Ok(session)
@@ -239,7 +261,9 @@ impl DemoAgent {
         let known = history::list_ids(&self.directory)
             .into_iter()
             .filter_map(|id| DemoSession::open(&self.directory, &id).ok());
-        let shown = known.filter(|session| wanted.is_none_or(|cwd| cwd == session.cwd)).take(MAX_LISTED_SESSIONS);
+        let shown = known
+            .filter(|session| wanted.is_none_or(|cwd| cwd == session.cwd))
+            .take(MAX_LISTED_SESSIONS);
         let sessions: Vec<Value> = shown
             .map(|session| json!({ "sessionId": session.id, "cwd": session.cwd, "title": session.title }))
             .collect();
@@ -254,7 +278,10 @@ impl DemoAgent {
         };
         let mut state = lock_mutex(&session);
         if state.running.is_some() {
-            let fault = wire::error_object(wire::INVALID_REQUEST, "a prompt is already running in this session");
+            let fault = wire::error_object(
+                wire::INVALID_REQUEST,
+                "a prompt is already running in this session",
+            );
             return self.send_message(&wire::error_frame(&id, fault));
         }
         let turn = RunningTurn::new(&state.id, &self.peer);
@@ -287,8 +314,7 @@ fn initialize_answer() -> Value {
 }
 
 fn opening_answer(session: &DemoSession, is_new: bool) -> Value {
-    let mut answer =
-        json!({ "modes": session.settings.modes_state(), "configOptions": session.settings.config_options() });
+    let mut answer = json!({ "modes": session.settings.modes_state(), "configOptions": session.settings.config_options() });
     if is_new {
         answer["sessionId"] = json!(session.id);
     }

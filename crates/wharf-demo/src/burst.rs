@@ -42,7 +42,12 @@ impl ChunkBurst {
 
     /// Sends lines 0 to `count` in blocks, or each by itself. Returns the number of lines sent before the turn was
     /// stopped.
-    pub fn send(&self, turn: &mut RunningTurn, count: u64, each: bool) -> (u64, Result<(), TurnStop>) {
+    pub fn send(
+        &self,
+        turn: &mut RunningTurn,
+        count: u64,
+        each: bool,
+    ) -> (u64, Result<(), TurnStop>) {
         let mut block = Vec::with_capacity(BLOCK_BYTES + self.head.len() + self.dots.len() + 64);
         let mut sent = 0;
         for index in 0..count {

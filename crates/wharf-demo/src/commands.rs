@@ -25,19 +25,33 @@ struct CommandArguments<'a>(&'a str);
 impl CommandArguments<'_> {
     /// Returns the number at this position, or a default.
     fn parse_number(self, place: usize, default: u64) -> u64 {
-        self.0.split_whitespace().nth(place).and_then(|word| word.parse().ok()).unwrap_or(default)
+        self.0
+            .split_whitespace()
+            .nth(place)
+            .and_then(|word| word.parse().ok())
+            .unwrap_or(default)
     }
 }
 
 const DEMO_COMMANDS: [DemoCommand; 16] = [
-    DemoCommand { name: "help", hint: "", about: "shows this list", perform: |talk, _| talk.send_lines(&help_text()) },
+    DemoCommand {
+        name: "help",
+        hint: "",
+        about: "shows this list",
+        perform: |talk, _| talk.send_lines(&help_text()),
+    },
     DemoCommand {
         name: "tour",
         hint: "",
         about: "shows a bit of everything in fifteen seconds, with a question for you",
         perform: |talk, _| tour::run(talk),
     },
-    DemoCommand { name: "echo", hint: "TEXT", about: "says it back", perform: |talk, words| talk.send_text(words.0) },
+    DemoCommand {
+        name: "echo",
+        hint: "TEXT",
+        about: "says it back",
+        perform: |talk, words| talk.send_text(words.0),
+    },
     DemoCommand {
         name: "think",
         hint: "",
@@ -79,7 +93,10 @@ const DEMO_COMMANDS: [DemoCommand; 16] = [
         hint: "[N] [SIZE]",
         about: "N pieces of SIZE bytes, as fast as possible (1000 of 200)",
         perform: |talk, words| {
-            talk.send_burst(words.parse_number(0, 1000), usize::try_from(words.parse_number(1, 200)).unwrap_or(200))
+            talk.send_burst(
+                words.parse_number(0, 1000),
+                usize::try_from(words.parse_number(1, 200)).unwrap_or(200),
+            )
         },
     },
     DemoCommand {
@@ -87,7 +104,10 @@ const DEMO_COMMANDS: [DemoCommand; 16] = [
         hint: "[N] [MS]",
         about: "N pieces, one every MS milliseconds (10, 500)",
         perform: |talk, words| {
-            talk.send_ticks(words.parse_number(0, 10), Duration::from_millis(words.parse_number(1, 500)))
+            talk.send_ticks(
+                words.parse_number(0, 10),
+                Duration::from_millis(words.parse_number(1, 500)),
+            )
         },
     },
     DemoCommand {
@@ -104,7 +124,9 @@ const DEMO_COMMANDS: [DemoCommand; 16] = [
         hint: "",
         about: "answers with an error",
         perform: |_, _| {
-            Err(TurnStop::Refused(json!({ "code": -32603, "message": "you asked for an error: here it is" })))
+            Err(TurnStop::Refused(
+                json!({ "code": -32603, "message": "you asked for an error: here it is" }),
+            ))
         },
     },
     DemoCommand {
@@ -117,7 +139,9 @@ const DEMO_COMMANDS: [DemoCommand; 16] = [
         name: "die",
         hint: "[CODE]",
         about: "ends the agent's process at once",
-        perform: |_, words| std::process::exit(i32::try_from(words.parse_number(0, 1)).unwrap_or(1)),
+        perform: |_, words| {
+            std::process::exit(i32::try_from(words.parse_number(0, 1)).unwrap_or(1))
+        },
     },
     DemoCommand {
         name: "hello",
@@ -128,10 +152,17 @@ const DEMO_COMMANDS: [DemoCommand; 16] = [
 ];
 
 /// Answers one prompt: sends a title if there is none yet, then runs the command, then sends the usage.
-pub(crate) fn answer_prompt(talk: &mut TurnWriter, text: &str, prompt: &Value) -> Result<(), TurnStop> {
+pub(crate) fn answer_prompt(
+    talk: &mut TurnWriter,
+    text: &str,
+    prompt: &Value,
+) -> Result<(), TurnStop> {
     replies::send_title(talk, text)?;
     let (name, rest) = split_command(text);
-    match DEMO_COMMANDS.iter().find(|command| command.name == name && fits_hint(command.hint, rest)) {
+    match DEMO_COMMANDS
+        .iter()
+        .find(|command| command.name == name && fits_hint(command.hint, rest))
+    {
         Some(command) => (command.perform)(talk, CommandArguments(rest))?,
         None => replies::answer_text(talk, text.trim(), count_attachments(prompt))?,
     }
@@ -164,8 +195,9 @@ fn count_attachments(prompt: &Value) -> usize {
 }
 
 fn help_text() -> String {
-    let mut text =
-        String::from("I am the demo agent: no model, no network, always the same answers. Try one of these:\n\n");
+    let mut text = String::from(
+        "I am the demo agent: no model, no network, always the same answers. Try one of these:\n\n",
+    );
     for DemoCommand { name, hint, about, .. } in &DEMO_COMMANDS {
         let blank = if hint.is_empty() { "" } else { " " };
         text.push_str(&format!("- `{name}{blank}{hint}` {about}\n"));
@@ -179,7 +211,8 @@ fn help_text() -> String {
 /// Returns the update that offers the commands to the client.
 pub(crate) fn commands_update() -> Value {
     let commands = DEMO_COMMANDS.iter().map(|command| {
-        let input = if command.hint.is_empty() { Value::Null } else { json!({ "hint": command.hint }) };
+        let input =
+            if command.hint.is_empty() { Value::Null } else { json!({ "hint": command.hint }) };
         json!({ "name": command.name, "description": command.about, "input": input })
     });
     json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands.collect::<Vec<_>>() })

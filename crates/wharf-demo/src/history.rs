@@ -12,7 +12,8 @@ use crate::turn::lock_mutex;
 
 /// Returns the directory of the files: `WHARF_DEMO_STATE`, else `wharf-demo` in the user's state directory.
 pub(crate) fn state_directory() -> PathBuf {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let variable =
+        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("WHARF_DEMO_STATE")
         .or_else(|| variable("XDG_STATE_HOME").map(|state| state.join("wharf-demo")))
         .or_else(|| variable("HOME").map(|home| home.join(".local/state/wharf-demo")))
@@ -50,7 +51,9 @@ impl DemoHistory {
             let id = format!("demo-{number}");
             let path = file_path(directory, &id);
             match OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path) {
-                Ok(file) => return Ok((id, Self { path: Some(path), file: Some(Mutex::new(file)) })),
+                Ok(file) => {
+                    return Ok((id, Self { path: Some(path), file: Some(Mutex::new(file)) }));
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(error) => return Err(error),
             }
@@ -76,7 +79,11 @@ impl DemoHistory {
 
     /// Returns all records, without a line that a crash interrupted.
     pub(crate) fn read_records(&self) -> Vec<Value> {
-        let text = self.path.as_ref().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+        let text = self
+            .path
+            .as_ref()
+            .and_then(|path| fs::read_to_string(path).ok())
+            .unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 }
@@ -90,15 +97,17 @@ pub(crate) fn remove_session(directory: &Path, id: &str) {
 
 /// Returns true for an id of a stored session. Any other text could name a file elsewhere.
 fn is_ours(id: &str) -> bool {
-    id.strip_prefix("demo-").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+    id.strip_prefix("demo-")
+        .is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Returns the ids of all stored sessions, newest first.
 pub(crate) fn list_ids(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let mut numbers: Vec<u64> =
-        names.filter_map(|name| name.strip_prefix("demo-")?.strip_suffix(".jsonl")?.parse().ok()).collect();
+    let mut numbers: Vec<u64> = names
+        .filter_map(|name| name.strip_prefix("demo-")?.strip_suffix(".jsonl")?.parse().ok())
+        .collect();
     numbers.sort_unstable_by(|a, b| b.cmp(a));
     numbers.into_iter().map(|number| format!("demo-{number}")).collect()
 }

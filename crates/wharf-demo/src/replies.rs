@@ -25,18 +25,27 @@ pub(crate) fn send_title(talk: &TurnWriter, text: &str) -> Result<(), TurnStop> 
         title.push('…');
     }
     talk.with_session(|session| session.set_title(title.clone()));
-    talk.turn.send_update(&json!({ "sessionUpdate": "session_info_update", "title": title }))
+    talk.turn
+        .send_update(&json!({ "sessionUpdate": "session_info_update", "title": title }))
 }
 
 pub(crate) fn send_usage(talk: &TurnWriter) -> Result<(), TurnStop> {
     let used = talk.with_session(|session| session.used).min(CONTEXT_WINDOW_TOKENS);
-    talk.turn.send_update(&json!({ "sessionUpdate": "usage_update", "used": used, "size": CONTEXT_WINDOW_TOKENS }))
+    talk.turn.send_update(
+        &json!({ "sessionUpdate": "usage_update", "used": used, "size": CONTEXT_WINDOW_TOKENS }),
+    )
 }
 
 /// Answers a prompt that is not a command.
-pub(crate) fn answer_text(talk: &mut TurnWriter, text: &str, attachments: usize) -> Result<(), TurnStop> {
+pub(crate) fn answer_text(
+    talk: &mut TurnWriter,
+    text: &str,
+    attachments: usize,
+) -> Result<(), TurnStop> {
     const ANSWER_STEPS: [&str; 2] = ["Read your message", "Write a short answer"];
-    talk.send_thought("Someone is talking to me. No model here, so I will be brief and honest about it.")?;
+    talk.send_thought(
+        "Someone is talking to me. No model here, so I will be brief and honest about it.",
+    )?;
     talk.send_plan(&ANSWER_STEPS, 0)?;
     talk.send_plan(&ANSWER_STEPS, 1)?;
     let heard = match text.chars().count() {
@@ -65,7 +74,8 @@ pub(crate) fn show_thoughts(talk: &mut TurnWriter) -> Result<(), TurnStop> {
 }
 
 pub(crate) fn show_plan(talk: &mut TurnWriter) -> Result<(), TurnStop> {
-    const PLAN_STEPS: [&str; 4] = ["Look around", "Find the smallest change", "Make it", "Check it"];
+    const PLAN_STEPS: [&str; 4] =
+        ["Look around", "Find the smallest change", "Make it", "Check it"];
     for done in 0..=PLAN_STEPS.len() {
         talk.send_plan(&PLAN_STEPS, done)?;
         talk.pause_for_chunks(6)?;
@@ -90,24 +100,37 @@ pub(crate) struct FileEdit<'a> {
 }
 
 pub(crate) fn ask_for_edit(talk: &mut TurnWriter) -> Result<(), TurnStop> {
-    let path = talk.with_session(|session| Path::new(&session.cwd).join("hello.txt").to_string_lossy().into_owned());
+    let path = talk.with_session(|session| {
+        Path::new(&session.cwd).join("hello.txt").to_string_lossy().into_owned()
+    });
     talk.send_text("I would like to change one line of `hello.txt`.")?;
-    let edit = FileEdit { path: &path, line: 1, old: "Hello!\n", new: "Hello, harbour!\n" };
+    let edit = FileEdit {
+        path: &path,
+        line: 1,
+        old: "Hello!\n",
+        new: "Hello, harbour!\n",
+    };
     let (asked, verdict) = make_edit(talk, &edit)?;
     let why = match (asked, &verdict) {
         (_, PermissionResult::Rejected | PermissionResult::Open(_)) => {
-            return talk.send_text(&format!("I left it as it was: {}.", describe_verdict(&verdict)));
+            return talk
+                .send_text(&format!("I left it as it was: {}.", describe_verdict(&verdict)));
         }
         (false, _) => "I did not need to ask",
         (true, PermissionResult::Always) => "you allowed it for the rest of this session",
         (true, PermissionResult::Once) => "you allowed it",
     };
-    talk.send_text(&format!("Done: {why}. (This is a demo: the diff is shown, the file is untouched.)"))
+    talk.send_text(&format!(
+        "Done: {why}. (This is a demo: the diff is shown, the file is untouched.)"
+    ))
 }
 
 /// Shows an edit, asks for it unless the mode or an earlier answer allows it, and ends its tool call accordingly. Returns
 /// whether it asked, and the answer.
-pub(crate) fn make_edit(talk: &mut TurnWriter, edit: &FileEdit<'_>) -> Result<(bool, PermissionResult), TurnStop> {
+pub(crate) fn make_edit(
+    talk: &mut TurnWriter,
+    edit: &FileEdit<'_>,
+) -> Result<(bool, PermissionResult), TurnStop> {
     let FileEdit { path, line, old, new } = edit;
     let asks = talk.with_session(|session| session.settings.asks_first() && !session.always);
     let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -117,7 +140,8 @@ pub(crate) fn make_edit(talk: &mut TurnWriter, edit: &FileEdit<'_>) -> Result<(b
     let locations = json!([{ "path": path, "line": line }]);
     let more = json!({ "locations": locations, "rawInput": { "path": path }, "content": [diff] });
     let call = talk.open_tool_call(&title, "edit", more)?;
-    let verdict = if asks { talk.ask_permission(&call, &title, "edit")? } else { PermissionResult::Once };
+    let verdict =
+        if asks { talk.ask_permission(&call, &title, "edit")? } else { PermissionResult::Once };
     match &verdict {
         PermissionResult::Rejected | PermissionResult::Open(_) => {
             talk.update_tool_call(&call, "failed", Some(text_content("not allowed")))?;

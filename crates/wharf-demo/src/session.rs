@@ -118,7 +118,8 @@ impl DemoSession {
 
     /// Records a burst by its numbers, from which it can be repeated exactly.
     pub(crate) fn record_burst(&self, message_id: &str, count: u64, size: usize) {
-        self.history.append(&json!({ "burst": { "messageId": message_id, "count": count, "size": size } }));
+        self.history
+            .append(&json!({ "burst": { "messageId": message_id, "count": count, "size": size } }));
     }
 
     /// Sends the whole conversation again.
@@ -134,8 +135,12 @@ impl DemoSession {
     }
 
     fn replay_burst(&self, burst: &Value, output: &MessageWriter) -> std::io::Result<()> {
-        let size = burst["size"].as_u64().and_then(|size| usize::try_from(size).ok()).unwrap_or_default();
-        let lines = ChunkBurst::new(&self.id, burst["messageId"].as_str().unwrap_or_default(), size);
+        let size = burst["size"]
+            .as_u64()
+            .and_then(|size| usize::try_from(size).ok())
+            .unwrap_or_default();
+        let lines =
+            ChunkBurst::new(&self.id, burst["messageId"].as_str().unwrap_or_default(), size);
         let mut block = Vec::new();
         for index in 0..burst["count"].as_u64().unwrap_or_default() {
             block.clear();

@@ -7,15 +7,19 @@ use serde_json::{Value, json};
 /// Value, name and description of a choice; the first of each list is the default.
 type SettingChoice = (&'static str, &'static str, &'static str);
 
-const MODE_CHOICES: [SettingChoice; 2] =
-    [("ask", "Ask first", "Asks before every (pretended) edit"), ("auto", "Auto-approve", "Edits without asking")];
+const MODE_CHOICES: [SettingChoice; 2] = [
+    ("ask", "Ask first", "Asks before every (pretended) edit"),
+    ("auto", "Auto-approve", "Edits without asking"),
+];
 const PACE_CHOICES: [SettingChoice; 3] = [
     ("natural", "Natural", "Streams at a readable pace"),
     ("instant", "Instant", "Streams as fast as it can"),
     ("relaxed", "Relaxed", "Takes its time"),
 ];
-const THOUGHTS_CHOICES: [SettingChoice; 2] =
-    [("show", "Show", "Streams its thoughts before the answer"), ("hide", "Hide", "Keeps its thoughts to itself")];
+const THOUGHTS_CHOICES: [SettingChoice; 2] = [
+    ("show", "Show", "Streams its thoughts before the answer"),
+    ("hide", "Hide", "Keeps its thoughts to itself"),
+];
 
 /// The current choices.
 #[derive(Debug, Clone)]
@@ -31,7 +35,11 @@ const PACE_VARIABLE: &str = "WHARF_DEMO_PACE";
 impl DemoSettings {
     /// Returns the settings of a new session. An unknown pace in `WHARF_DEMO_PACE` counts as none.
     pub(crate) fn for_new_session() -> Self {
-        let mut settings = Self { mode: MODE_CHOICES[0].0, pace: PACE_CHOICES[0].0, thoughts: THOUGHTS_CHOICES[0].0 };
+        let mut settings = Self {
+            mode: MODE_CHOICES[0].0,
+            pace: PACE_CHOICES[0].0,
+            thoughts: THOUGHTS_CHOICES[0].0,
+        };
         settings.set_option("pace", &std::env::var(PACE_VARIABLE).unwrap_or_default());
         settings
     }
@@ -72,14 +80,22 @@ impl DemoSettings {
     }
 
     pub(crate) fn modes_state(&self) -> Value {
-        let modes =
-            MODE_CHOICES.map(|(id, name, description)| json!({ "id": id, "name": name, "description": description }));
+        let modes = MODE_CHOICES.map(
+            |(id, name, description)| json!({ "id": id, "name": name, "description": description }),
+        );
         json!({ "currentModeId": self.mode, "availableModes": modes })
     }
 
     pub(crate) fn config_options(&self) -> Value {
         json!([
-            select_option("pace", "Pace", "How fast the answer streams", "other", self.pace, &PACE_CHOICES),
+            select_option(
+                "pace",
+                "Pace",
+                "How fast the answer streams",
+                "other",
+                self.pace,
+                &PACE_CHOICES
+            ),
             select_option(
                 "thoughts",
                 "Thoughts",

@@ -10,7 +10,8 @@ use crate::replies::{self, FileEdit, text_content};
 use crate::turn::TurnStop;
 use crate::turn_writer::{PermissionResult, TurnWriter};
 
-const TOUR_STEPS: [&str; 4] = ["Read hello.py", "Run the tests", "Change the greeting, if you allow it", "Sum up"];
+const TOUR_STEPS: [&str; 4] =
+    ["Read hello.py", "Run the tests", "Change the greeting, if you allow it", "Sum up"];
 /// The pause after each step, in pieces of text: about a second at the natural pace.
 const STEP_PAUSE_CHUNKS: u32 = 70;
 /// The tokens that the pretended model took for the tour.
@@ -66,7 +67,9 @@ pub(crate) fn run(talk: &mut TurnWriter) -> Result<(), TurnStop> {
     talk.pause_for_chunks(STEP_PAUSE_CHUNKS)?;
     talk.send_plan(&TOUR_STEPS, 0)?;
     talk.pause_for_chunks(STEP_PAUSE_CHUNKS)?;
-    let path = talk.with_session(|session| Path::new(&session.cwd).join("hello.py").to_string_lossy().into_owned());
+    let path = talk.with_session(|session| {
+        Path::new(&session.cwd).join("hello.py").to_string_lossy().into_owned()
+    });
     read_file(talk, &path)?;
     talk.send_plan(&TOUR_STEPS, 1)?;
     run_tests(talk)?;
@@ -102,7 +105,11 @@ fn read_file(talk: &mut TurnWriter, path: &str) -> Result<(), TurnStop> {
 /// Runs the pretended tests, whose twenty lines of output come five at a time.
 fn run_tests(talk: &mut TurnWriter) -> Result<(), TurnStop> {
     let lines = test_output_lines();
-    let call = talk.open_tool_call(TEST_COMMAND, "execute", json!({ "rawInput": { "command": TEST_COMMAND } }))?;
+    let call = talk.open_tool_call(
+        TEST_COMMAND,
+        "execute",
+        json!({ "rawInput": { "command": TEST_COMMAND } }),
+    )?;
     talk.update_tool_call(&call, "in_progress", None)?;
     for end in [5, 10, 15] {
         talk.pause_for_chunks(STEP_PAUSE_CHUNKS)?;
@@ -114,9 +121,15 @@ fn run_tests(talk: &mut TurnWriter) -> Result<(), TurnStop> {
 }
 
 fn test_output_lines() -> Vec<String> {
-    let tests = TEST_NAMES.iter().map(|name| format!("test_{name} (test_hello.Greetings) ... ok\n"));
-    let end =
-        [format!("{}\n", "-".repeat(60)), "Ran 16 tests in 0.004s\n".to_owned(), "\n".to_owned(), "OK\n".to_owned()];
+    let tests = TEST_NAMES
+        .iter()
+        .map(|name| format!("test_{name} (test_hello.Greetings) ... ok\n"));
+    let end = [
+        format!("{}\n", "-".repeat(60)),
+        "Ran 16 tests in 0.004s\n".to_owned(),
+        "\n".to_owned(),
+        "OK\n".to_owned(),
+    ];
     tests.chain(end).collect()
 }
 

@@ -60,7 +60,11 @@ pub struct AgentPeer {
 
 impl AgentPeer {
     pub fn new(output: MessageWriter) -> Self {
-        Self { output, next_id: AtomicI64::new(1), waiting: Mutex::default() }
+        Self {
+            output,
+            next_id: AtomicI64::new(1),
+            waiting: Mutex::default(),
+        }
     }
 
     pub fn output(&self) -> &MessageWriter {
@@ -97,7 +101,16 @@ impl RunningTurn {
         let (sender, inbox) = sync_channel(MAX_WAITING_SIGNALS);
         let session = session.to_owned();
         let peer = Arc::clone(peer);
-        Self { session, deaf: false, usage: None, peer, inbox, sender, go_signals: 0, answered: Vec::new() }
+        Self {
+            session,
+            deaf: false,
+            usage: None,
+            peer,
+            inbox,
+            sender,
+            go_signals: 0,
+            answered: Vec::new(),
+        }
     }
 
     /// Returns the sender by which the reading thread reaches this turn; it uses `try_send`, so it never waits for a
@@ -176,7 +189,12 @@ impl RunningTurn {
     }
 
     /// Sends a request with a given id, without waiting.
-    pub fn start_request(&mut self, id: &Value, method: &str, params: Value) -> Result<(), TurnStop> {
+    pub fn start_request(
+        &mut self,
+        id: &Value,
+        method: &str,
+        params: Value,
+    ) -> Result<(), TurnStop> {
         lock_mutex(&self.peer.waiting).insert(id.to_string(), self.sender());
         self.send_message(&wire::request_frame(id, method, params))
     }
@@ -196,7 +214,8 @@ impl RunningTurn {
             }
         }
         let place = |id: &Value| requests.iter().position(|request| request == id);
-        let mut answers: Vec<_> = self.answered.extract_if(.., |(id, _)| place(id).is_some()).collect();
+        let mut answers: Vec<_> =
+            self.answered.extract_if(.., |(id, _)| place(id).is_some()).collect();
         answers.sort_by_key(|(id, _)| place(id));
         Ok(answers.into_iter().map(|(_, answer)| answer).collect())
     }
@@ -219,7 +238,10 @@ impl RunningTurn {
     fn abandon_request(&self, request: &Value, stop: &TurnStop) {
         let was_open = lock_mutex(&self.peer.waiting).remove(&request.to_string()).is_some();
         if was_open && !matches!(stop, TurnStop::Cancelled | TurnStop::Gone) {
-            let _ = self.send_message(&wire::notification_frame("$/cancel_request", json!({ "requestId": request })));
+            let _ = self.send_message(&wire::notification_frame(
+                "$/cancel_request",
+                json!({ "requestId": request }),
+            ));
         }
     }
 
@@ -236,9 +258,10 @@ impl RunningTurn {
             Ok(()) | Err(TurnStop::Superseded) => reason("end_turn"),
             Err(TurnStop::Cancelled) => reason("cancelled"),
             Err(TurnStop::Ended(why)) => reason(&why),
-            Err(TurnStop::Withdrawn) => {
-                wire::error_frame(id, wire::error_object(wire::REQUEST_CANCELLED, "Request cancelled"))
-            }
+            Err(TurnStop::Withdrawn) => wire::error_frame(
+                id,
+                wire::error_object(wire::REQUEST_CANCELLED, "Request cancelled"),
+            ),
             Err(TurnStop::Refused(fault)) => wire::error_frame(id, fault),
             Err(TurnStop::Gone) => return,
         };

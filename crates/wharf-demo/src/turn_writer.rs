@@ -77,7 +77,11 @@ impl TurnWriter {
         self.stream_pieces(kind, words.chunks(WORDS_PER_CHUNK).map(|piece| piece.concat()))
     }
 
-    fn stream_pieces(&mut self, kind: &str, pieces: impl Iterator<Item = String>) -> Result<(), TurnStop> {
+    fn stream_pieces(
+        &mut self,
+        kind: &str,
+        pieces: impl Iterator<Item = String>,
+    ) -> Result<(), TurnStop> {
         let message = self.next_message();
         for piece in pieces {
             self.send_update(&wire::chunk_update(kind, &message, &piece))?;
@@ -99,15 +103,19 @@ impl TurnWriter {
             std::cmp::Ordering::Equal => "in_progress",
             std::cmp::Ordering::Greater => "pending",
         };
-        let entry =
-            |(index, step): (usize, &&str)| json!({ "content": step, "priority": "medium", "status": status(index) });
+        let entry = |(index, step): (usize, &&str)| json!({ "content": step, "priority": "medium", "status": status(index) });
         let entries: Vec<Value> = steps.iter().enumerate().map(entry).collect();
         self.send_update(&json!({ "sessionUpdate": "plan", "entries": entries }))?;
         self.pause_for_chunks(4)
     }
 
     /// Announces a tool call and returns its id.
-    pub(crate) fn open_tool_call(&mut self, title: &str, kind: &str, mut more: Value) -> Result<String, TurnStop> {
+    pub(crate) fn open_tool_call(
+        &mut self,
+        title: &str,
+        kind: &str,
+        mut more: Value,
+    ) -> Result<String, TurnStop> {
         self.calls += 1;
         let id = format!("call-{}-{}", self.number, self.calls);
         more["sessionUpdate"] = json!("tool_call");
@@ -125,7 +133,8 @@ impl TurnWriter {
         status: &str,
         content: Option<Value>,
     ) -> Result<(), TurnStop> {
-        let mut update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": call, "status": status });
+        let mut update =
+            json!({ "sessionUpdate": "tool_call_update", "toolCallId": call, "status": status });
         if let Some(content) = content {
             update["content"] = json!([content]);
         }
@@ -134,7 +143,12 @@ impl TurnWriter {
     }
 
     /// Asks the user whether a tool call may go on.
-    pub(crate) fn ask_permission(&mut self, call: &str, title: &str, kind: &str) -> Result<PermissionResult, TurnStop> {
+    pub(crate) fn ask_permission(
+        &mut self,
+        call: &str,
+        title: &str,
+        kind: &str,
+    ) -> Result<PermissionResult, TurnStop> {
         let params = json!({
             "sessionId": self.turn.session,
             "toolCall": { "toolCallId": call, "title": title, "kind": kind, "status": "pending" },
@@ -150,7 +164,8 @@ impl TurnWriter {
     /// Sends numbered text as fast as possible and records only its numbers.
     pub(crate) fn send_burst(&mut self, count: u64, size: usize) -> Result<(), TurnStop> {
         let message = self.next_message();
-        let (sent, outcome) = ChunkBurst::new(&self.turn.session, &message, size).send(&mut self.turn, count, false);
+        let (sent, outcome) =
+            ChunkBurst::new(&self.turn.session, &message, size).send(&mut self.turn, count, false);
         self.with_session(|session| session.record_burst(&message, sent, size));
         outcome
     }
@@ -165,7 +180,9 @@ impl TurnWriter {
                 &message,
                 &format!("tick {index} of {count}\n"),
             ))?;
-            self.turn.pause_until(start + every.saturating_mul(u32::try_from(index).unwrap_or(u32::MAX)))?;
+            self.turn.pause_until(
+                start + every.saturating_mul(u32::try_from(index).unwrap_or(u32::MAX)),
+            )?;
         }
         Ok(())
     }
@@ -179,13 +196,20 @@ impl TurnWriter {
 
 fn parse_permission_result(answer: RpcResult) -> PermissionResult {
     match answer {
-        Ok(result) => match (result["outcome"]["outcome"].as_str(), result["outcome"]["optionId"].as_str()) {
-            (Some("selected"), Some("allow_once")) => PermissionResult::Once,
-            (Some("selected"), Some("allow_always")) => PermissionResult::Always,
-            (Some("selected"), Some("reject_once")) => PermissionResult::Rejected,
-            (Some("cancelled"), _) => PermissionResult::Open("the question was cancelled".to_owned()),
-            _ => PermissionResult::Open(format!("I did not understand the answer {result}")),
-        },
-        Err(error) => PermissionResult::Open(format!("the client answered with an error: {}", error["message"])),
+        Ok(result) => {
+            match (result["outcome"]["outcome"].as_str(), result["outcome"]["optionId"].as_str()) {
+                (Some("selected"), Some("allow_once")) => PermissionResult::Once,
+                (Some("selected"), Some("allow_always")) => PermissionResult::Always,
+                (Some("selected"), Some("reject_once")) => PermissionResult::Rejected,
+                (Some("cancelled"), _) => {
+                    PermissionResult::Open("the question was cancelled".to_owned())
+                }
+                _ => PermissionResult::Open(format!("I did not understand the answer {result}")),
+            }
+        }
+        Err(error) => PermissionResult::Open(format!(
+            "the client answered with an error: {}",
+            error["message"]
+        )),
     }
 }

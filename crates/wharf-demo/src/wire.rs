@@ -84,11 +84,14 @@ pub fn parse_value(mut body: Value) -> RpcMessage {
     match (id, method) {
         (Some(id), Some(method)) => RpcMessage::Request { id, method, params },
         (None, Some(method)) => RpcMessage::Notification { method, params },
-        (Some(id), None) => match (body.get_mut("result").map(Value::take), body.get_mut("error").map(Value::take)) {
-            (_, Some(error)) => RpcMessage::Response { id, answer: Err(error) },
-            (Some(result), None) => RpcMessage::Response { id, answer: Ok(result) },
-            (None, None) => RpcMessage::Invalid(id),
-        },
+        (Some(id), None) => {
+            match (body.get_mut("result").map(Value::take), body.get_mut("error").map(Value::take))
+            {
+                (_, Some(error)) => RpcMessage::Response { id, answer: Err(error) },
+                (Some(result), None) => RpcMessage::Response { id, answer: Ok(result) },
+                (None, None) => RpcMessage::Invalid(id),
+            }
+        }
         (None, None) => RpcMessage::Invalid(Value::Null),
     }
 }

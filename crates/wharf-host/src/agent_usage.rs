@@ -35,10 +35,18 @@ pub struct ReportedContext {
 impl AgentUsage {
     pub(crate) fn of_state(state: &State) -> Option<Self> {
         let cost = state.cost.clone();
-        let wharf_core::SessionTokens { turns, tokens, last_turn, at_least, guessed, .. } = state.usage;
+        let wharf_core::SessionTokens { turns, tokens, last_turn, at_least, guessed, .. } =
+            state.usage;
         // Without numbers there is nothing to guess.
         let guessed = guessed && turns > 0;
-        (turns > 0 || cost.is_some()).then_some(Self { turns, tokens, last_turn, at_least, guessed, cost })
+        (turns > 0 || cost.is_some()).then_some(Self {
+            turns,
+            tokens,
+            last_turn,
+            at_least,
+            guessed,
+            cost,
+        })
     }
 }
 
@@ -52,13 +60,17 @@ impl ReportedContext {
 
 /// Returns the newest `usage_update`.
 fn reported(state: &State) -> Option<Json<'_>> {
-    Json::parse(state.latest.usage.as_ref()?.bytes()).ok()?.at(&["params", "update"]).ok()?
+    Json::parse(state.latest.usage.as_ref()?.bytes())
+        .ok()?
+        .at(&["params", "update"])
+        .ok()?
 }
 
 #[cfg(test)]
 mod tests {
     use wharf_core::{
-        AgentEvent, Event, Millis, Origin, Raw, Seq, Session, SessionEvent, SessionId, Settings, UpdateKind,
+        AgentEvent, Event, Millis, Origin, Raw, Seq, Session, SessionEvent, SessionId, Settings,
+        UpdateKind,
     };
 
     use super::*;
@@ -80,19 +92,34 @@ mod tests {
         };
         let updated = |update: &&str| {
             let frame = Raw::new(format!(r#"{{"params":{{"update":{update}}}}}"#)).unwrap();
-            Event::Agent(AgentEvent::Updated { update: UpdateKind::UsageUpdate, frame, title: None, tool: None })
+            Event::Agent(AgentEvent::Updated {
+                update: UpdateKind::UsageUpdate,
+                frame,
+                title: None,
+                tool: None,
+            })
         };
-        let events = std::iter::once(Event::Session(SessionEvent::Created(origin))).chain(updates.iter().map(updated));
+        let events = std::iter::once(Event::Session(SessionEvent::Created(origin)))
+            .chain(updates.iter().map(updated));
         let entries = (1..).zip(events).map(|(seq, event)| (Seq(seq), Millis(seq), event));
         AgentUsage::of_state(Session::restore(Settings::default(), entries).unwrap().state())
     }
 
     #[test]
     fn cost_stays_that_of_the_last_report_that_has_one() {
-        let first = r#"{"used":1,"size":9,"cost":{"amount":0.0012000000000000001,"currency":"USD"}}"#;
-        let without = [r#"{"used":2,"size":9}"#, r#"{"used":2,"size":9,"cost":null}"#, r#"{"cost":{"amount":1e999}}"#];
-        let cost = |usage: Option<AgentUsage>| usage.and_then(|usage| usage.cost).map(|cost| cost.amount);
-        assert_eq!(cost(usage_after(&[&[first][..], &without].concat())).as_deref(), Some("0.0012000000000000001"));
+        let first =
+            r#"{"used":1,"size":9,"cost":{"amount":0.0012000000000000001,"currency":"USD"}}"#;
+        let without = [
+            r#"{"used":2,"size":9}"#,
+            r#"{"used":2,"size":9,"cost":null}"#,
+            r#"{"cost":{"amount":1e999}}"#,
+        ];
+        let cost =
+            |usage: Option<AgentUsage>| usage.and_then(|usage| usage.cost).map(|cost| cost.amount);
+        assert_eq!(
+            cost(usage_after(&[&[first][..], &without].concat())).as_deref(),
+            Some("0.0012000000000000001")
+        );
         let newer = r#"{"cost":{"amount":0.5,"currency":"USD"}}"#;
         assert_eq!(cost(usage_after(&[first, newer])).as_deref(), Some("0.5"));
         assert_eq!(cost(usage_after(&without)), None);

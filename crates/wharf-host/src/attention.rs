@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use wharf_core::{
-    AgentEvent, Ask, AskFact, AskId, AskKind, Epoch, Event, EventId, Millis, OutcomeCause, PauseReason, Raised,
-    RaisedWhy, Seq, State, WorkKind,
+    AgentEvent, Ask, AskFact, AskId, AskKind, Epoch, Event, EventId, Millis, OutcomeCause,
+    PauseReason, Raised, RaisedWhy, Seq, State, WorkKind,
 };
 use wharf_json::Json;
 use wharf_store::Log;
@@ -93,8 +93,14 @@ impl Attention {
     pub(crate) fn raise_pause(&mut self, why: PauseReason, now: Millis) {
         let why = pause_word(why).to_owned();
         let since = format_timestamp(now);
-        self.raised =
-            Some(AttentionRaised { is_failure: true, row: None, since, why, text: None, ran_for_millis: None });
+        self.raised = Some(AttentionRaised {
+            is_failure: true,
+            row: None,
+            since,
+            why,
+            text: None,
+            ran_for_millis: None,
+        });
     }
 }
 
@@ -126,9 +132,10 @@ impl AttentionSource {
         self.lock_known().asks.retain(|(known, _)| state.asks.contains_key(known));
         let ask = facts.first_ask.and_then(|ask| self.describe_ask(ask, state));
         let newest_ask = facts.newest_ask.and_then(|ask| self.describe_ask(ask, state));
-        let work = facts
-            .work
-            .map(|work| AttentionWork { why: work_word(work.kind).to_owned(), since: format_timestamp(work.since) });
+        let work = facts.work.map(|work| AttentionWork {
+            why: work_word(work.kind).to_owned(),
+            since: format_timestamp(work.since),
+        });
         let raised = facts.raised.map(|raised| self.describe_raised(&raised));
         let quiet_since = format_timestamp(facts.quiet_since);
         Attention { asks: facts.asks, ask, newest_ask, raised, work, quiet_since }
@@ -169,7 +176,9 @@ impl AttentionSource {
             return row;
         }
         let page = self.log.read(seq.0, 1).ok();
-        let record = page.and_then(|page| page.records.into_iter().next()).filter(|record| record.seq == seq.0);
+        let record = page
+            .and_then(|page| page.records.into_iter().next())
+            .filter(|record| record.seq == seq.0);
         // A damaged record keeps its number; its epoch is lost, and the lowest one counts as seen by everyone.
         let row = EventId { epoch: Epoch(record.map_or(0, |record| record.epoch)), seq };
         known.row = Some(row);
@@ -182,12 +191,14 @@ impl AttentionSource {
         let from = ask.id.0.saturating_sub(MAX_UPDATES_BACK);
         let page = self.log.read(from, MAX_BYTES_BACK).ok()?;
         let updates = page.records.iter().rev().filter(|record| record.seq < ask.id.0);
-        updates.filter_map(|record| wharf_core::decode(&record.body).ok()).find_map(|(_, event)| {
-            let Event::Agent(AgentEvent::Updated { frame, .. }) = event else { return None };
-            let update = Json::parse(frame.bytes()).ok()?.at(&["params", "update"]).ok()??;
-            let is_same = update.text_at(&["toolCallId"]).ok()?.as_deref() == Some(id);
-            is_same.then(|| read_tool_subject(update)).flatten()
-        })
+        updates
+            .filter_map(|record| wharf_core::decode(&record.body).ok())
+            .find_map(|(_, event)| {
+                let Event::Agent(AgentEvent::Updated { frame, .. }) = event else { return None };
+                let update = Json::parse(frame.bytes()).ok()?.at(&["params", "update"]).ok()??;
+                let is_same = update.text_at(&["toolCallId"]).ok()?.as_deref() == Some(id);
+                is_same.then(|| read_tool_subject(update)).flatten()
+            })
     }
 
     fn ask_text(&self, ask: &Ask) -> Option<String> {
@@ -195,7 +206,9 @@ impl AttentionSource {
         if let Some((_, text)) = known.asks.iter().find(|(id, _)| *id == ask.id) {
             return text.clone();
         }
-        let text = read_subject(ask).or_else(|| self.find_told_subject(ask)).map(|text| show_in_one_line(&text));
+        let text = read_subject(ask)
+            .or_else(|| self.find_told_subject(ask))
+            .map(|text| show_in_one_line(&text));
         known.asks.push((ask.id, text.clone()));
         text
     }
@@ -259,7 +272,15 @@ mod tests {
     fn ask(kind: AskKind, params: &str) -> Ask {
         let frame = Raw::new(format!(r#"{{"id":1,"method":"ask","params":{params}}}"#)).unwrap();
         let agent_request = Raw::new("1").unwrap();
-        Ask { id: AskId(1), kind, agent_request, frame, options: Vec::new(), tool_call: None, prompt: None }
+        Ask {
+            id: AskId(1),
+            kind,
+            agent_request,
+            frame,
+            options: Vec::new(),
+            tool_call: None,
+            prompt: None,
+        }
     }
 
     #[test]
@@ -271,9 +292,10 @@ mod tests {
         assert_eq!(subject(words).as_deref(), Some("bash -lc ls"));
         let argv = r#"{"toolCall":{"title":"Run it","rawInput":{"argv":["ls","-l"]}}}"#;
         assert_eq!(subject(argv).as_deref(), Some("ls -l"));
-        for other in
-            [r#"{"toolCall":{"title":"Run it"}}"#, r#"{"toolCall":{"title":"Run it","rawInput":{"command":7}}}"#]
-        {
+        for other in [
+            r#"{"toolCall":{"title":"Run it"}}"#,
+            r#"{"toolCall":{"title":"Run it","rawInput":{"command":7}}}"#,
+        ] {
             assert_eq!(subject(other).as_deref(), Some("Run it"));
         }
         assert_eq!(subject(r#"{"toolCall":{"toolCallId":"1"}}"#), None);

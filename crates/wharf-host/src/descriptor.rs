@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use wharf_core::{
-    COUNTING_RULE, EndReason, Millis, OutcomeKind, PauseReason, Session, SessionId, SpawnKey, Status, TurnState,
+    COUNTING_RULE, EndReason, Millis, OutcomeKind, PauseReason, Session, SessionId, SpawnKey,
+    Status, TurnState,
 };
 
 use crate::agent_usage::{AgentUsage, ReportedContext};
@@ -281,14 +282,29 @@ impl Descriptor {
             counting_rule: u32,
         }
         let descriptor: Self = wharf_json::read_own(summary).ok()?;
-        let Besides { spawned, lineage, queued_since, unused, is_scope_lost, counting_rule } =
-            wharf_json::read_own(summary).ok()?;
-        Some(Self { spawned, lineage, queued_since, unused, is_scope_lost, counting_rule, ..descriptor })
+        let Besides {
+            spawned,
+            lineage,
+            queued_since,
+            unused,
+            is_scope_lost,
+            counting_rule,
+        } = wharf_json::read_own(summary).ok()?;
+        Some(Self {
+            spawned,
+            lineage,
+            queued_since,
+            unused,
+            is_scope_lost,
+            counting_rule,
+            ..descriptor
+        })
     }
 
     /// Marks a session that the host could not load, with the reason.
     pub(crate) fn mark_failed(&mut self, message: &str, resumable: bool) {
-        (self.status, self.turn, self.clients, self.paused) = (Status::Error, TurnWord::Idle, 0, None);
+        (self.status, self.turn, self.clients, self.paused) =
+            (Status::Error, TurnWord::Idle, 0, None);
         (self.message, self.resumable) = (Some(message.to_owned()), resumable);
         (self.attention.asks, self.attention.ask, self.attention.newest_ask) = (0, None, None);
         self.attention.work = None;

@@ -28,7 +28,9 @@ pub fn new_session_id() -> SessionId {
 /// Returns true if the text has the form of a session id. There need not be such a session.
 pub fn is_session_id(text: &str) -> bool {
     let random = text.strip_prefix("sess_");
-    random.is_some_and(|random| random.len() == 26 && random.bytes().all(|byte| ID_ALPHABET.contains(&byte)))
+    random.is_some_and(|random| {
+        random.len() == 26 && random.bytes().all(|byte| ID_ALPHABET.contains(&byte))
+    })
 }
 
 pub fn new_prompt_id() -> PromptId {
@@ -43,7 +45,10 @@ pub fn new_client_id() -> ClientId {
 pub fn random_text(length: usize) -> String {
     let mut bytes = vec![0_u8; length];
     fill_random(&mut bytes);
-    bytes.iter().map(|byte| char::from(ID_ALPHABET[usize::from(byte & 31)])).collect()
+    bytes
+        .iter()
+        .map(|byte| char::from(ID_ALPHABET[usize::from(byte & 31)]))
+        .collect()
 }
 
 /// Returns the prefix and a ULID in lower case.
@@ -103,6 +108,9 @@ mod tests {
         sort_ids_after(&earlier);
         let next = new_session_id();
         let last = new_session_id();
-        assert!(next > earlier && next.as_str()[5..15] == *time && next != last, "{earlier} {next} {last}");
+        assert!(
+            next > earlier && next.as_str()[5..15] == *time && next != last,
+            "{earlier} {next} {last}"
+        );
     }
 }

@@ -52,12 +52,16 @@ impl std::fmt::Debug for IndexOrder {
 impl IndexWriter {
     pub(crate) fn start(index: Arc<dyn Index>) -> Self {
         let (orders, inbox) = sync_channel(MAX_WAITING_ROWS);
-        let thread =
-            std::thread::Builder::new().name("wharf-index".to_owned()).spawn(move || write_rows(&index, &inbox));
+        let thread = std::thread::Builder::new()
+            .name("wharf-index".to_owned())
+            .spawn(move || write_rows(&index, &inbox));
         if let Err(error) = &thread {
             tracing::error!(%error, "no thread for the index: listings are rebuilt at the next start");
         }
-        Self { orders: Mutex::new(Some(orders)), thread: Mutex::new(thread.ok()) }
+        Self {
+            orders: Mutex::new(Some(orders)),
+            thread: Mutex::new(thread.ok()),
+        }
     }
 
     pub(crate) fn put(&self, row: SessionRow) {
@@ -84,7 +88,9 @@ impl IndexWriter {
 
     fn send_order(&self, order: IndexOrder) {
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Err(TrySendError::Full(order))) = orders.as_ref().map(|orders| orders.try_send(order)) {
+        if let Some(Err(TrySendError::Full(order))) =
+            orders.as_ref().map(|orders| orders.try_send(order))
+        {
             tracing::debug!(?order, "the index is behind: a row is dropped until the next change");
         }
     }
@@ -101,7 +107,9 @@ fn write_rows(index: &Arc<dyn Index>, inbox: &Receiver<IndexOrder>) {
             Ok(IndexOrder::Put(row)) => {
                 rows.insert(row.id.clone(), row);
             }
-            Ok(IndexOrder::PutAll(many)) => rows.extend(many.into_iter().map(|row| (row.id.clone(), row))),
+            Ok(IndexOrder::PutAll(many)) => {
+                rows.extend(many.into_iter().map(|row| (row.id.clone(), row)))
+            }
             Ok(IndexOrder::Remove(id)) => {
                 rows.remove(&id);
                 if let Err(error) = index.remove(&id) {
@@ -121,7 +129,11 @@ fn write_rows(index: &Arc<dyn Index>, inbox: &Receiver<IndexOrder>) {
     }
 }
 
-fn flush_rows(index: &Arc<dyn Index>, waiting: &mut HashMap<LogId, SessionRow>, failing: &mut bool) {
+fn flush_rows(
+    index: &Arc<dyn Index>,
+    waiting: &mut HashMap<LogId, SessionRow>,
+    failing: &mut bool,
+) {
     if waiting.is_empty() {
         return;
     }
@@ -129,7 +141,13 @@ fn flush_rows(index: &Arc<dyn Index>, waiting: &mut HashMap<LogId, SessionRow>, 
         .values()
         .filter_map(|row| {
             let summary = row.descriptor.to_summary()?.into();
-            Some(IndexRow { id: row.id.clone(), seq: row.seq, bytes: row.bytes, snapshot: row.snapshot, summary })
+            Some(IndexRow {
+                id: row.id.clone(),
+                seq: row.seq,
+                bytes: row.bytes,
+                snapshot: row.snapshot,
+                summary,
+            })
         })
         .collect();
     match index.put(&rows) {

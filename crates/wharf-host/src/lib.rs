@@ -4,7 +4,10 @@
 //! with a [`Cursor`].
 //!
 //! Invariant: nothing is shown or done before it is appended (one path, `session::journal`).
-#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves"))]
+#![cfg_attr(
+    test,
+    expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")
+)]
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("Wharf runs on Linux: agents outlive the host by splice, memfd and pidfd");
@@ -37,38 +40,42 @@ mod usage;
 mod workspaces;
 
 pub use adapters::{
-    AdapterError, AdapterInfo, AdapterSource, Adapters, ImportError, ImportReport, KnownAgent, Launchable,
-    ManifestError, ModeInfo, OptionInfo, import_registry, is_always_passed,
+    AdapterError, AdapterInfo, AdapterSource, Adapters, ImportError, ImportReport, KnownAgent,
+    Launchable, ManifestError, ModeInfo, OptionInfo, import_registry, is_always_passed,
 };
-pub use agent::agent_log::{AgentLog, AgentStream, LogPosition, LoggedLine, LoggedLines, NoLogPosition};
+pub use agent::agent_log::{
+    AgentLog, AgentStream, LogPosition, LoggedLine, LoggedLines, NoLogPosition,
+};
 pub use agent::agent_token::{AgentToken, SESSION_VARIABLE, TOKEN_VARIABLE};
 pub use agent::initialize::{InitializeResponse, StartFailure};
 pub use agent::{
-    KeeperDescription, KeeperLimits, KeeperReport, SplitError, adopt_orphans, check_keeper_support, inspect_keepers,
-    keeper, raise_open_files, split_command,
+    KeeperDescription, KeeperLimits, KeeperReport, SplitError, adopt_orphans, check_keeper_support,
+    inspect_keepers, keeper, raise_open_files, split_command,
 };
 pub use agent_services::outside as outside_files;
 pub use agent_usage::{AgentUsage, ReportedContext};
 pub use attention::{Attention, AttentionAsk, AttentionRaised, AttentionWork};
 pub use config::{
-    AgentCommand, AllowedAdapters, AmuxSettings, Auth, CONFIG_KEYS, Cap, ChangeEffect, Children, Config, ConfigError,
-    ConfigKey, ConfigSources, DEFAULT_LISTEN, Delegation, Duration, FileStamp, KeeperScope, KeeperSettings, KeptPort,
-    LayeredSettings, Limits, LogFormat, NO_DEFAULT, NotifyContent, NotifyKind, NotifySettings, PublicUrl, QueueBy,
-    ReloadReport, ReplayTurns, ResumeOnStart, RetentionSettings, SandboxMode, SandboxSettings, ServeTools, Setting,
-    SettingOrigin, SettingValueKind, Size, TlsSettings, WEBHOOK_SECRET_VARIABLE, WebhookUrl, WorkspaceRetention,
-    own_variables, parse_value, unknown_key,
+    AgentCommand, AllowedAdapters, AmuxSettings, Auth, CONFIG_KEYS, Cap, ChangeEffect, Children,
+    Config, ConfigError, ConfigKey, ConfigSources, DEFAULT_LISTEN, Delegation, Duration, FileStamp,
+    KeeperScope, KeeperSettings, KeptPort, LayeredSettings, Limits, LogFormat, NO_DEFAULT,
+    NotifyContent, NotifyKind, NotifySettings, PublicUrl, QueueBy, ReloadReport, ReplayTurns,
+    ResumeOnStart, RetentionSettings, SandboxMode, SandboxSettings, ServeTools, Setting,
+    SettingOrigin, SettingValueKind, Size, TlsSettings, WEBHOOK_SECRET_VARIABLE, WebhookUrl,
+    WorkspaceRetention, own_variables, parse_value, unknown_key,
 };
 pub use descriptor::{Descriptor, ForkedFrom, Resources, TurnWord};
 pub use file_search::{FoundFile, FoundFiles};
 pub use host::{
-    CreateError, Created, DelegationError, DescribeError, ForkClient, ForkError, ForkRequest, ForkStart, Host,
-    LabelInUse, LabelPolicy, NewSessionRequest, OpenError, PrestartedAgent, RemovedWorkspace, Renewal, Sees,
-    SpawnRequest, Spawned, SpawnedAs, StartError, StorageFault, Upload, UploadError, write_private,
+    CreateError, Created, DelegationError, DescribeError, ForkClient, ForkError, ForkRequest,
+    ForkStart, Host, LabelInUse, LabelPolicy, NewSessionRequest, OpenError, PrestartedAgent,
+    RemovedWorkspace, Renewal, Sees, SpawnRequest, Spawned, SpawnedAs, StartError, StorageFault,
+    Upload, UploadError, write_private,
 };
 pub use ids::{Now, is_session_id, new_client_id, new_prompt_id, new_session_id, random_text};
 pub use limits::{
-    BudgetFull, ByteBudget, ByteHolder, BytePermit, CountLimit, CountPermit, Direction, KeyedLimit, KeyedPermit,
-    LimitReached, RateExceeded, RateLimit, Refill, RequestLimit, RequestPermit,
+    BudgetFull, ByteBudget, ByteHolder, BytePermit, CountLimit, CountPermit, Direction, KeyedLimit,
+    KeyedPermit, LimitReached, RateExceeded, RateLimit, Refill, RequestLimit, RequestPermit,
 };
 pub use notify::{CommandFailure, Notification, NotifyReceiver};
 pub use people::{OWNER, SessionMarks};
@@ -79,21 +86,25 @@ pub use session::attached::{AttachedClient, Transport};
 pub use session::close_signal::{CloseReason, CloseSignal};
 pub use session::cursor::{Batch, Cursor, Entry, ReadError};
 pub use session::handle::{
-    Abilities, AgentReport, Attendance, CallError, Cancelled, Direct, Forward, Lane, LaneMessage, PassedOn, Serves,
-    SessionHandle, Taken,
+    Abilities, AgentReport, Attendance, CallError, Cancelled, Direct, Forward, Lane, LaneMessage,
+    PassedOn, Serves, SessionHandle, Taken,
 };
 pub use session::live_output::RunningTerminal;
 pub use settings::{
-    ChosenSetting, NotOffered, ReturnTerms, SettingSources, current_settings, is_setting_method, setting_request,
+    ChosenSetting, NotOffered, ReturnTerms, SettingSources, current_settings, is_setting_method,
+    setting_request,
 };
 pub use transcript::{
-    ChangedFileSlice, MAX_PAGE_ROWS, PageAnchor, PageRequest, RowBlob, RowSlice, RowTextSlice, RowUpdate, RowUpdates,
-    SessionTranscript, TranscriptFailure, TranscriptHit, TranscriptHits, TranscriptSearch, TurnPlace, TurnRows,
-    TurnSlice, TurnText, UnknownAnchor,
+    ChangedFileSlice, MAX_PAGE_ROWS, PageAnchor, PageRequest, RowBlob, RowSlice, RowTextSlice,
+    RowUpdate, RowUpdates, SessionTranscript, TranscriptFailure, TranscriptHit, TranscriptHits,
+    TranscriptSearch, TurnPlace, TurnRows, TurnSlice, TurnText, UnknownAnchor,
 };
 pub use wharf_core as core;
 pub use wharf_store::{SET_ASIDE_SUFFIX, is_damage, open_regular_file, set_aside};
-pub use wharf_transcript::{format_timestamp, format_timestamp_in_seconds, parse_timestamp, redact};
+pub use wharf_transcript::{
+    format_timestamp, format_timestamp_in_seconds, parse_timestamp, redact,
+};
 pub use workspaces::{
-    BadSlug, DirectoryScope, MAX_LABEL_BYTES, Slug, SpawnLocation, Workspace, WorkspaceError, WorkspaceList, Workspaces,
+    BadSlug, DirectoryScope, MAX_LABEL_BYTES, Slug, SpawnLocation, Workspace, WorkspaceError,
+    WorkspaceList, Workspaces,
 };

@@ -73,11 +73,19 @@ impl People {
         if let Err(error) = &thread {
             tracing::error!(%error, "no thread for the marks of persons: they are lost at the next start");
         }
-        Self { marks, changed: Mutex::new(Some(changed)), thread: Mutex::new(thread.ok()) }
+        Self {
+            marks,
+            changed: Mutex::new(Some(changed)),
+            thread: Mutex::new(thread.ok()),
+        }
     }
 
     pub(crate) fn marks(&self, person: &str, session: &SessionId) -> SessionMarks {
-        self.lock().get(person).and_then(|sessions| sessions.get(session)).copied().unwrap_or_default()
+        self.lock()
+            .get(person)
+            .and_then(|sessions| sessions.get(session))
+            .copied()
+            .unwrap_or_default()
     }
 
     /// Raises the person's mark. Returns false if it was as high already.
@@ -95,9 +103,18 @@ impl People {
         self.change(person, session, |marks| std::mem::replace(&mut marks.muted, muted) != muted)
     }
 
-    fn change(&self, person: &str, session: &SessionId, change: impl FnOnce(&mut SessionMarks) -> bool) -> bool {
+    fn change(
+        &self,
+        person: &str,
+        session: &SessionId,
+        change: impl FnOnce(&mut SessionMarks) -> bool,
+    ) -> bool {
         let mut people = self.lock();
-        let mut marks = people.get(person).and_then(|sessions| sessions.get(session)).copied().unwrap_or_default();
+        let mut marks = people
+            .get(person)
+            .and_then(|sessions| sessions.get(session))
+            .copied()
+            .unwrap_or_default();
         if !change(&mut marks) {
             return false;
         }
@@ -181,7 +198,8 @@ fn read_marks(path: &Path) -> MarksByPerson {
 
 fn set_aside(path: &Path, why: &str) -> MarksByPerson {
     let aside = path.with_extension("json.damaged");
-    let kept = std::fs::rename(path, &aside).map_or_else(|error| error.to_string(), |()| aside.display().to_string());
+    let kept = std::fs::rename(path, &aside)
+        .map_or_else(|error| error.to_string(), |()| aside.display().to_string());
     tracing::warn!(path = %path.display(), why, kept, "the marks of persons are damaged; they begin afresh");
     MarksByPerson::new()
 }
@@ -237,13 +255,21 @@ mod tests {
         let people = People::load(path.clone());
         assert!(people.raise_seen(OWNER, &session, event("2-7")));
         assert!(!people.raise_seen(OWNER, &session, event("2-6")), "marks never fall");
-        assert!(people.raise_seen(OWNER, &session, event("3-5")), "the log was cut and went on in another epoch");
-        assert!(people.set_muted("tok_a", &session, true) && !people.set_muted("tok_a", &session, true));
+        assert!(
+            people.raise_seen(OWNER, &session, event("3-5")),
+            "the log was cut and went on in another epoch"
+        );
+        assert!(
+            people.set_muted("tok_a", &session, true) && !people.set_muted("tok_a", &session, true)
+        );
         people.finish();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 
         let people = People::load(path.clone());
-        assert_eq!(people.marks(OWNER, &session), SessionMarks { seen: Some(event("3-5")), muted: false });
+        assert_eq!(
+            people.marks(OWNER, &session),
+            SessionMarks { seen: Some(event("3-5")), muted: false }
+        );
         assert_eq!(people.marks("tok_a", &session), SessionMarks { seen: None, muted: true });
         people.retain_persons(&HashSet::new());
         assert_eq!(people.marks("tok_a", &session), SessionMarks::default());
@@ -265,11 +291,16 @@ mod tests {
     fn damaged_file_is_kept_aside() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("people.json");
-        for text in ["", "{", r#"{"version":9,"people":{}}"#, r#"{"version":1,"people":{"owner":7}}"#] {
+        for text in
+            ["", "{", r#"{"version":9,"people":{}}"#, r#"{"version":1,"people":{"owner":7}}"#]
+        {
             std::fs::write(&path, text).unwrap();
             let people = People::load(path.clone());
             assert_eq!(people.marks(OWNER, &SessionId::new("sess_1")), SessionMarks::default());
-            assert_eq!(std::fs::read_to_string(dir.path().join("people.json.damaged")).unwrap(), text);
+            assert_eq!(
+                std::fs::read_to_string(dir.path().join("people.json.damaged")).unwrap(),
+                text
+            );
             people.finish();
         }
     }

@@ -81,14 +81,20 @@ impl Registry {
 
     /// Calls `look` for every session.
     pub(crate) fn for_each_session(&self, look: impl FnMut(&KnownSession)) {
-        self.sessions.read().unwrap_or_else(PoisonError::into_inner).values().for_each(look);
+        self.sessions
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .for_each(look);
     }
 
     pub(crate) fn live_sessions(&self) -> Vec<SessionHandle> {
         let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
         sessions
             .values()
-            .filter_map(|known| if let KnownSession::Live(handle) = known { Some(handle.clone()) } else { None })
+            .filter_map(|known| {
+                if let KnownSession::Live(handle) = known { Some(handle.clone()) } else { None }
+            })
             .collect()
     }
 
@@ -121,5 +127,11 @@ impl Registry {
 fn to_cold(shared: &Shared, has_log_failed: bool) -> KnownSession {
     let log_id = shared.log_id.clone();
     let bytes = shared.log.head().bytes;
-    KnownSession::Cold { log_id, descriptor: shared.descriptor(), snapshot: None, bytes, has_log_failed }
+    KnownSession::Cold {
+        log_id,
+        descriptor: shared.descriptor(),
+        snapshot: None,
+        bytes,
+        has_log_failed,
+    }
 }

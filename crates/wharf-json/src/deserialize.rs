@@ -51,7 +51,11 @@ impl<'a, 'p> Reader<'a, 'p> {
     }
 
     /// Visits an object or a list and moves on behind it.
-    fn visit_entries<V: Visitor<'a>>(self, visitor: V, skip_nulls: bool) -> Result<V::Value, ReadError> {
+    fn visit_entries<V: Visitor<'a>>(
+        self,
+        visitor: V,
+        skip_nulls: bool,
+    ) -> Result<V::Value, ReadError> {
         let is_object = self.kind() == Kind::Object;
         let mut entries = ReadEntries {
             entries: Entries::within(self.text, *self.at),
@@ -60,7 +64,11 @@ impl<'a, 'p> Reader<'a, 'p> {
             value: 0,
             skip_nulls,
         };
-        let value = if is_object { visitor.visit_map(&mut entries) } else { visitor.visit_seq(&mut entries) }?;
+        let value = if is_object {
+            visitor.visit_map(&mut entries)
+        } else {
+            visitor.visit_seq(&mut entries)
+        }?;
         // Skips the entries that the visitor did not read.
         while entries.entries.next().is_some() {}
         *self.at = entries.entries.end();
@@ -73,7 +81,9 @@ impl<'a> Deserializer<'a> for Reader<'a, '_> {
 
     fn deserialize_any<V: Visitor<'a>>(mut self, visitor: V) -> Result<V::Value, ReadError> {
         match self.kind() {
-            Kind::Object | Kind::List if self.depth < MAX_VALUE_DEPTH => self.visit_entries(visitor, false),
+            Kind::Object | Kind::List if self.depth < MAX_VALUE_DEPTH => {
+                self.visit_entries(visitor, false)
+            }
             Kind::Object | Kind::List => visitor.visit_borrowed_str(self.take().raw()),
             Kind::Null => {
                 self.take();
@@ -130,11 +140,16 @@ impl<'a> Deserializer<'a> for Reader<'a, '_> {
         visitor: V,
     ) -> Result<V::Value, ReadError> {
         let json = self.take();
-        let text = json.text().ok_or(ReadError::WrongKind { name: String::new(), expected: "a string" })?;
+        let text = json
+            .text()
+            .ok_or(ReadError::WrongKind { name: String::new(), expected: "a string" })?;
         visitor.visit_enum(de::value::CowStrDeserializer::new(text))
     }
 
-    fn deserialize_ignored_any<V: Visitor<'a>>(mut self, visitor: V) -> Result<V::Value, ReadError> {
+    fn deserialize_ignored_any<V: Visitor<'a>>(
+        mut self,
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
         self.take();
         visitor.visit_unit()
     }
@@ -182,7 +197,10 @@ impl<'a> ReadEntries<'a> {
 impl<'a> MapAccess<'a> for &mut ReadEntries<'a> {
     type Error = ReadError;
 
-    fn next_key_seed<K: DeserializeSeed<'a>>(&mut self, seed: K) -> Result<Option<K::Value>, ReadError> {
+    fn next_key_seed<K: DeserializeSeed<'a>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, ReadError> {
         loop {
             let Some((key, value)) = self.entries.enter() else { return Ok(None) };
             self.value = value;
@@ -203,7 +221,10 @@ impl<'a> MapAccess<'a> for &mut ReadEntries<'a> {
 impl<'a> SeqAccess<'a> for &mut ReadEntries<'a> {
     type Error = ReadError;
 
-    fn next_element_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<Option<S::Value>, ReadError> {
+    fn next_element_seed<S: DeserializeSeed<'a>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, ReadError> {
         let Some((_, value)) = self.entries.enter() else { return Ok(None) };
         self.value = value;
         self.read_value(seed).map(Some)
@@ -264,32 +285,51 @@ mod tests {
         );
         let any = format!(r#"{{"y":1e400,"z":{deep}}}"#);
         let any = Some(Json::parse(any.as_bytes()).unwrap());
-        let expected = Sample { name: "a\u{fffd}".into(), any, list: vec![1, 2], max_bytes: None };
+        let expected = Sample {
+            name: "a\u{fffd}".into(),
+            any,
+            list: vec![1, 2],
+            max_bytes: None,
+        };
         assert_eq!(sample(&text).unwrap(), expected);
     }
 
     #[test]
     fn a_null_member_is_absent_for_every_type() {
-        let expected = Sample { name: "n".into(), any: None, list: Vec::new(), max_bytes: None };
+        let expected = Sample {
+            name: "n".into(),
+            any: None,
+            list: Vec::new(),
+            max_bytes: None,
+        };
         assert_eq!(sample(r#"{"name":"n","any":null,"list":null}"#).unwrap(), expected);
         assert_eq!(sample(r#"{"name":null}"#), Err(ReadError::Missing("name".to_owned())));
     }
 
     #[test]
     fn a_named_member_that_stands_twice_is_an_error() {
-        assert_eq!(sample(r#"{"name":"a","\u006eame":"b"}"#), Err(ReadError::Twice("name".to_owned())));
+        assert_eq!(
+            sample(r#"{"name":"a","\u006eame":"b"}"#),
+            Err(ReadError::Twice("name".to_owned()))
+        );
     }
 
     #[test]
     fn a_named_member_of_another_type_is_an_error() {
-        for text in [r#"{"name":1}"#, r#"{"name":"n","list":[300]}"#, r#"{"name":"n","maxBytes":1e400}"#, r#"["n"]"#] {
+        for text in [
+            r#"{"name":1}"#,
+            r#"{"name":"n","list":[300]}"#,
+            r#"{"name":"n","maxBytes":1e400}"#,
+            r#"["n"]"#,
+        ] {
             assert!(sample(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn values_maps_and_tuples_are_read_and_the_rest_of_a_list_is_skipped() {
-        let map: BTreeMap<String, Option<(u8, u8)>> = read_bytes(br#"{"a":[1,2,{"x":[]}],"b":null}"#).unwrap();
+        let map: BTreeMap<String, Option<(u8, u8)>> =
+            read_bytes(br#"{"a":[1,2,{"x":[]}],"b":null}"#).unwrap();
         assert_eq!(map, BTreeMap::from([("a".to_owned(), Some((1, 2))), ("b".to_owned(), None)]));
         let value: Value = read_bytes(br#"[1e400,{"a":null},-0,-5,1.5]"#).unwrap();
         assert_eq!(value, serde_json::json!(["1e400", { "a": null }, -0.0, -5, 1.5]));

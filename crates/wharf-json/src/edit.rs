@@ -17,7 +17,12 @@ pub fn set(json: Json<'_>, path: &[&str], value: &str) -> Result<String, ReadErr
     for (index, name) in path.iter().enumerate() {
         let rest = &path[index + 1..];
         let Some(entry) = find(here, name)? else {
-            return Ok(insert(text, offset..offset + here.raw().len(), name, &wrapped(rest, value)));
+            return Ok(insert(
+                text,
+                offset..offset + here.raw().len(),
+                name,
+                &wrapped(rest, value),
+            ));
         };
         let span = offset + entry.value.start..offset + entry.value.end;
         let found = Json::known(&text[span.clone()]);
@@ -58,14 +63,26 @@ pub fn rename<'a>(json: Json<'a>, path: &[&str], name: &str) -> Result<Cow<'a, s
 
 /// Returns the text of `json` with one member `name` in the object at the end of the path, which is an object whose member
 /// `inner` is the value that was there: the value of a single member, a list of the values of several. Unchanged if there is none.
-pub fn wrap<'a>(json: Json<'a>, path: &[&str], name: &str, inner: &str) -> Result<Cow<'a, str>, ReadError> {
-    let Some(object) = json.at(path)?.filter(|object| object.is_object()) else { return Ok(Cow::Borrowed(json.raw())) };
-    let Some(span) = object.span_in(json.raw().as_bytes()) else { return Ok(Cow::Borrowed(json.raw())) };
+pub fn wrap<'a>(
+    json: Json<'a>,
+    path: &[&str],
+    name: &str,
+    inner: &str,
+) -> Result<Cow<'a, str>, ReadError> {
+    let Some(object) = json.at(path)?.filter(|object| object.is_object()) else {
+        return Ok(Cow::Borrowed(json.raw()));
+    };
+    let Some(span) = object.span_in(json.raw().as_bytes()) else {
+        return Ok(Cow::Borrowed(json.raw()));
+    };
     let mut text = object.raw().to_owned();
-    let entries = Entries::new(object.raw()).filter(|entry| reads_as(between_quotes(&text[entry.key.clone()]), name));
+    let entries = Entries::new(object.raw())
+        .filter(|entry| reads_as(between_quotes(&text[entry.key.clone()]), name));
     let entries: Vec<Entry> = entries.collect();
-    let values: Vec<&str> = entries.iter().map(|entry| &object.raw()[entry.value.clone()]).collect();
-    let value = if let [value] = values[..] { value.to_owned() } else { format!("[{}]", values.join(",")) };
+    let values: Vec<&str> =
+        entries.iter().map(|entry| &object.raw()[entry.value.clone()]).collect();
+    let value =
+        if let [value] = values[..] { value.to_owned() } else { format!("[{}]", values.join(",")) };
     let Some((first, others)) = entries.split_first() else { return Ok(Cow::Borrowed(json.raw())) };
     for other in others.iter().rev() {
         // A member stands before it, so a comma does.
@@ -98,12 +115,17 @@ fn locate(json: Json<'_>, path: &[&str]) -> Result<Option<(Entry, Range<usize>)>
 
 fn find(object: Json<'_>, name: &str) -> Result<Option<Entry>, ReadError> {
     if !object.is_object() {
-        return Err(ReadError::WrongKind { name: format!("the object of {name}"), expected: "an object" });
+        return Err(ReadError::WrongKind {
+            name: format!("the object of {name}"),
+            expected: "an object",
+        });
     }
     let text = object.raw();
     let mut found = None;
     for entry in Entries::new(text) {
-        if reads_as(between_quotes(&text[entry.key.clone()]), name) && found.replace(entry).is_some() {
+        if reads_as(between_quotes(&text[entry.key.clone()]), name)
+            && found.replace(entry).is_some()
+        {
             return Err(ReadError::Twice(name.to_owned()));
         }
     }
@@ -120,7 +142,9 @@ fn insert(text: &str, object: Range<usize>, name: &str, value: &str) -> String {
 
 /// Returns the value inside the objects that the path names.
 fn wrapped(path: &[&str], value: &str) -> String {
-    path.iter().rev().fold(value.to_owned(), |inside, name| format!("{{{}:{inside}}}", quoted(name)))
+    path.iter()
+        .rev()
+        .fold(value.to_owned(), |inside, name| format!("{{{}:{inside}}}", quoted(name)))
 }
 
 fn quoted(name: &str) -> String {
@@ -183,8 +207,14 @@ mod tests {
     fn members_of_one_name_become_one_object() {
         for (text, expected) in [
             (r#"{"p":{ "m" : 1.50 ,"a":1}}"#, r#"{"p":{ "m":{"i":1.50} ,"a":1}}"#),
-            (r#"{"p":{"m":{"x":1},"a":",","m" : null }}"#, r#"{"p":{"m":{"i":[{"x":1},null]},"a":"," }}"#),
-            (r#"{"p":{"\u006d":"v" , "m":2,"m":3,"b":1}}"#, r#"{"p":{"m":{"i":["v",2,3]} ,"b":1}}"#),
+            (
+                r#"{"p":{"m":{"x":1},"a":",","m" : null }}"#,
+                r#"{"p":{"m":{"i":[{"x":1},null]},"a":"," }}"#,
+            ),
+            (
+                r#"{"p":{"\u006d":"v" , "m":2,"m":3,"b":1}}"#,
+                r#"{"p":{"m":{"i":["v",2,3]} ,"b":1}}"#,
+            ),
             (r#"{"p":{"a":1},"m":1}"#, r#"{"p":{"a":1},"m":1}"#),
             (r#"{"p":[1]}"#, r#"{"p":[1]}"#),
             ("{}", "{}"),
@@ -198,9 +228,14 @@ mod tests {
     #[test]
     fn ambiguous_members_are_not_changed() {
         let text = r#"{"a":1,"\u0061":2}"#;
-        for refused in [set(json(text), &["a"], "3"), remove(json(text), &["a"]).map(Cow::into_owned)] {
+        for refused in
+            [set(json(text), &["a"], "3"), remove(json(text), &["a"]).map(Cow::into_owned)]
+        {
             assert_eq!(refused, Err(ReadError::Twice("a".to_owned())));
         }
-        assert!(matches!(set(json(r#"{"a":[]}"#), &["a", "b"], "1"), Err(ReadError::WrongKind { .. })));
+        assert!(matches!(
+            set(json(r#"{"a":[]}"#), &["a", "b"], "1"),
+            Err(ReadError::WrongKind { .. })
+        ));
     }
 }

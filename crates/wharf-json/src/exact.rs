@@ -84,7 +84,9 @@ mod tests {
     use super::*;
 
     fn error(text: &str) -> Option<String> {
-        check_exact(Json::parse(text.as_bytes()).unwrap()).err().map(|error| error.to_string())
+        check_exact(Json::parse(text.as_bytes()).unwrap())
+            .err()
+            .map(|error| error.to_string())
     }
 
     #[test]
@@ -121,7 +123,11 @@ mod tests {
             (r#"{"a":1,"\u0061":1}"#, "`a` stands there twice"),
             (&deep, "is nested deeper than 100 levels"),
         ] {
-            assert!(error(text).is_some_and(|error| error.contains(words)), "{text}: {:?}", error(text));
+            assert!(
+                error(text).is_some_and(|error| error.contains(words)),
+                "{text}: {:?}",
+                error(text)
+            );
         }
     }
 }

@@ -33,7 +33,8 @@ impl<'a> Json<'a> {
     pub fn parse(text: &'a [u8]) -> Result<Self, ReadError> {
         let text = std::str::from_utf8(text).map_err(|_| ReadError::NotUtf8)?;
         // Skips over the value without recursion and without looking into its numbers and strings.
-        let raw: &RawValue = crate::read_own(text.as_bytes()).map_err(|error| ReadError::NotJson(error.to_string()))?;
+        let raw: &RawValue = crate::read_own(text.as_bytes())
+            .map_err(|error| ReadError::NotJson(error.to_string()))?;
         Ok(Self { text: raw.get() })
     }
 
@@ -86,7 +87,10 @@ impl<'a> Json<'a> {
     }
 
     /// Returns several members of an object in one walk, each like [`Json::member`].
-    pub fn several_members<const N: usize>(self, names: [&str; N]) -> Result<[Option<Self>; N], ReadError> {
+    pub fn several_members<const N: usize>(
+        self,
+        names: [&str; N],
+    ) -> Result<[Option<Self>; N], ReadError> {
         if !self.is_object() {
             return Err(ReadError::WrongKind { name: String::new(), expected: "an object" });
         }
@@ -109,7 +113,8 @@ impl<'a> Json<'a> {
     /// Returns true if an object has a member of this name, even if it is null or occurs twice.
     pub fn has_key(self, name: &str) -> bool {
         let text = self.text;
-        self.entries(Kind::Object).any(|entry| reads_as(between_quotes(&text[entry.key]), name))
+        self.entries(Kind::Object)
+            .any(|entry| reads_as(between_quotes(&text[entry.key]), name))
     }
 
     /// Follows members from object to object. Returns `None` where one is absent or null.
@@ -117,7 +122,8 @@ impl<'a> Json<'a> {
         let mut value = self;
         for (index, name) in path.iter().enumerate() {
             if !value.is_object() {
-                let name = index.checked_sub(1).map(|before| path[before]).unwrap_or_default().to_owned();
+                let name =
+                    index.checked_sub(1).map(|before| path[before]).unwrap_or_default().to_owned();
                 return Err(ReadError::WrongKind { name, expected: "an object" });
             }
             match value.member(name)? {
@@ -179,15 +185,19 @@ impl<'a> Json<'a> {
         expected: &'static str,
         take: fn(Self) -> Option<T>,
     ) -> Result<Option<T>, ReadError> {
-        let wrong = || ReadError::WrongKind { name: path.last().copied().unwrap_or_default().to_owned(), expected };
+        let wrong = || ReadError::WrongKind {
+            name: path.last().copied().unwrap_or_default().to_owned(),
+            expected,
+        };
         self.at(path)?.map(|value| take(value).ok_or_else(wrong)).transpose()
     }
 
     /// Returns the members of an object in their order, null ones included; nothing for other values.
     pub fn members(self) -> impl Iterator<Item = (Cow<'a, str>, Self)> {
         let text = self.text;
-        self.entries(Kind::Object)
-            .map(move |entry| (unescape(between_quotes(&text[entry.key])), Self::known(&text[entry.value])))
+        self.entries(Kind::Object).map(move |entry| {
+            (unescape(between_quotes(&text[entry.key])), Self::known(&text[entry.value]))
+        })
     }
 
     /// Returns the items of a list; nothing for other values.
@@ -210,7 +220,10 @@ impl<'a> Json<'a> {
     pub fn text_or_number(self) -> Option<Cow<'a, str>> {
         match self.kind() {
             Kind::Text => self.text(),
-            Kind::Number => Some(self.integer().map_or(Cow::Borrowed(self.text), |number| number.to_string().into())),
+            Kind::Number => Some(
+                self.integer()
+                    .map_or(Cow::Borrowed(self.text), |number| number.to_string().into()),
+            ),
             Kind::Null | Kind::Bool | Kind::List | Kind::Object => None,
         }
     }
@@ -231,7 +244,10 @@ impl<'a> Json<'a> {
 
     /// Returns the number if it is within the range of `f64`.
     pub fn float(self) -> Option<f64> {
-        (self.kind() == Kind::Number).then(|| self.text.parse().ok()).flatten().filter(|float: &f64| float.is_finite())
+        (self.kind() == Kind::Number)
+            .then(|| self.text.parse().ok())
+            .flatten()
+            .filter(|float: &f64| float.is_finite())
     }
 }
 

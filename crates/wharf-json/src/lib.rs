@@ -15,7 +15,10 @@
 //!   default;
 //! - [`Json::to_value`] never fails: see there for how numbers and nesting beyond its limits are spelled;
 //! - [`set`], [`remove`], [`rename`] and [`wrap`] change the members of one name and no other byte.
-#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves"))]
+#![cfg_attr(
+    test,
+    expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")
+)]
 
 mod deserialize;
 mod edit;

@@ -28,7 +28,8 @@ pub(crate) fn integer(text: &str) -> Option<i128> {
         Ok(_) => return None,
         Err(_) => {
             let cut = usize::try_from(fraction.len() as i64 - exponent).ok()?;
-            let (kept, zeros) = significant.split_at_checked(significant.len().checked_sub(cut)?)?;
+            let (kept, zeros) =
+                significant.split_at_checked(significant.len().checked_sub(cut)?)?;
             if zeros.bytes().any(|digit| digit != b'0') {
                 return None;
             }
@@ -57,7 +58,9 @@ mod tests {
 
     #[test]
     fn fractions_and_giants_are_no_integers() {
-        for text in ["1.5", "1e-1", "10e-2", "1e400", "1e39", "1e999999999999999999999", "-1e400", "1e-400"] {
+        for text in
+            ["1.5", "1e-1", "10e-2", "1e400", "1e39", "1e999999999999999999999", "-1e400", "1e-400"]
+        {
             assert_eq!(integer(text), None, "{text}");
         }
     }

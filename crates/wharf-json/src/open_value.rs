@@ -50,8 +50,10 @@ impl<'a> OpenValue<'a> {
                 true => {
                     let mut entries = Entries::within(self.text, start);
                     for entry in entries.by_ref() {
-                        let twice =
-                            inner.note(between_quotes(&self.text[entry.key]), Json::known(&self.text[entry.value]));
+                        let twice = inner.note(
+                            between_quotes(&self.text[entry.key]),
+                            Json::known(&self.text[entry.value]),
+                        );
                         inner_twice = inner_twice.or(twice);
                     }
                     entries.end()
@@ -61,7 +63,8 @@ impl<'a> OpenValue<'a> {
             // A stray byte of text that is no JSON is skipped.
             entries.leave(end.max(start + 1).min(self.text.len()));
             let value = Json::known(&self.text[start..end]);
-            let twice = if is_nested { found_nested.note(key, value) } else { found.note(key, value) };
+            let twice =
+                if is_nested { found_nested.note(key, value) } else { found.note(key, value) };
             if let Some(name) = twice {
                 return Err(ReadError::Twice(name.to_owned()));
             }
@@ -104,7 +107,10 @@ mod tests {
 
     fn read(text: &str) -> Result<NestedMembers<'_, 1, 2>, ReadError> {
         let frame = Json::checked_before(text);
-        frame.open_at(&["u"]).unwrap().nested_members(["id"], "content", ["type", "text"])
+        frame
+            .open_at(&["u"])
+            .unwrap()
+            .nested_members(["id"], "content", ["type", "text"])
     }
 
     #[test]
@@ -124,7 +130,9 @@ mod tests {
             let update = Json::checked_before(text).first_at(&["u"]).unwrap();
             let expected = update.several_members(["id", "content"]).map(|[id, content]| {
                 let inner = match content.filter(|content| content.is_object()) {
-                    Some(content) => content.several_members(["type", "text"]).map_err(|error| error.to_string()),
+                    Some(content) => {
+                        content.several_members(["type", "text"]).map_err(|error| error.to_string())
+                    }
                     None => Ok([None; 2]),
                 };
                 (id, content, inner)

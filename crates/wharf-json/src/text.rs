@@ -55,7 +55,8 @@ fn resolve_unicode<'a>(rest: &'a str, out: &mut String) -> &'a str {
         return &rest[1..];
     };
     let after = &rest[5..];
-    if let Some(low) = is_high(unit).then(|| after.strip_prefix('\\').and_then(self::unit)).flatten()
+    if let Some(low) =
+        is_high(unit).then(|| after.strip_prefix('\\').and_then(self::unit)).flatten()
         && let Some(joined) = join(unit, low)
     {
         out.push(joined);
@@ -80,7 +81,9 @@ const fn is_low(unit: u16) -> bool {
 }
 
 fn join(high: u16, low: u16) -> Option<char> {
-    (is_high(high) && is_low(low)).then(|| char::decode_utf16([high, low]).next()?.ok()).flatten()
+    (is_high(high) && is_low(low))
+        .then(|| char::decode_utf16([high, low]).next()?.ok())
+        .flatten()
 }
 
 /// A text that may begin or end with half a surrogate pair, because it is a piece of a longer one.
@@ -103,7 +106,11 @@ impl<'a> TextChunk<'a> {
 
     /// Copies the text into memory of its own.
     pub fn into_owned(self) -> TextChunk<'static> {
-        TextChunk { text: Cow::Owned(self.text.into_owned()), low: self.low, high: self.high }
+        TextChunk {
+            text: Cow::Owned(self.text.into_owned()),
+            low: self.low,
+            high: self.high,
+        }
     }
 }
 
@@ -148,7 +155,11 @@ impl CutPair {
 /// Returns the first half of a surrogate pair with which the text ends.
 fn ending(inner: &str) -> Option<u16> {
     let start = inner.len().checked_sub(6)?;
-    let high = inner.get(start..)?.strip_prefix('\\').and_then(unit).filter(|unit| is_high(*unit))?;
+    let high = inner
+        .get(start..)?
+        .strip_prefix('\\')
+        .and_then(unit)
+        .filter(|unit| is_high(*unit))?;
     // An even number of backslashes before it means that this one is not escaped itself.
     let before = inner[..start].bytes().rev().take_while(|byte| *byte == b'\\').count();
     (before % 2 == 0).then_some(high)
@@ -201,8 +212,16 @@ mod tests {
         assert_eq!(joined(&[r"\uD83D", "", r"\uDE00"]), "😀", "an empty chunk changes nothing");
         assert_eq!(joined(&[r"\ud83d", r"\ude00\ud83d", r"\ude00"]), "😀😀");
         assert_eq!(joined(&[r"\ud83d", "x", r"\ude00"]), "\u{fffd}x\u{fffd}");
-        assert_eq!(joined(&["\u{fffd}", r"\ude00"]), "\u{fffd}\u{fffd}", "a real U+FFFD is no half");
-        assert_eq!(joined(&[r"\\ud83d", r"\ude00"]), "\\ud83d\u{fffd}", "an escaped backslash begins no escape");
+        assert_eq!(
+            joined(&["\u{fffd}", r"\ude00"]),
+            "\u{fffd}\u{fffd}",
+            "a real U+FFFD is no half"
+        );
+        assert_eq!(
+            joined(&[r"\\ud83d", r"\ude00"]),
+            "\\ud83d\u{fffd}",
+            "an escaped backslash begins no escape"
+        );
         assert_eq!(joined(&[r"\\\ud83d", r"\ude00"]), "\\😀");
     }
 }

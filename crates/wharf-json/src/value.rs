@@ -105,15 +105,27 @@ mod tests {
             }
             let rest = levels.saturating_sub(MAX_VALUE_DEPTH);
             let expected = format!("{}1{}", "[".repeat(rest), "]".repeat(rest));
-            assert_eq!(inside, if rest == 0 { json!(1) } else { json!(expected) }, "{levels} levels");
+            assert_eq!(
+                inside,
+                if rest == 0 { json!(1) } else { json!(expected) },
+                "{levels} levels"
+            );
         }
     }
 
     #[test]
     fn numbers_and_plain_text_are_what_serde_json_makes_of_them() {
-        for text in
-            ["0", "-0", "-0.0", "1E+2", "0.1", "18446744073709551615", "-9223372036854775808", "1e-400", "5e-324"]
-        {
+        for text in [
+            "0",
+            "-0",
+            "-0.0",
+            "1E+2",
+            "0.1",
+            "18446744073709551615",
+            "-9223372036854775808",
+            "1e-400",
+            "5e-324",
+        ] {
             assert_eq!(value(text), serde_json::from_str::<Value>(text).unwrap(), "{text}");
         }
     }

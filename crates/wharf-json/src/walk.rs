@@ -41,7 +41,8 @@ pub(crate) fn skip_value(text: &[u8], at: usize) -> usize {
         Some(b'"') => skip_string(text, at),
         Some(b'{' | b'[') => skip_container(text, at),
         _ => {
-            let ends = |byte: &u8| matches!(byte, b',' | b']' | b'}' | b' ' | b'\t' | b'\n' | b'\r');
+            let ends =
+                |byte: &u8| matches!(byte, b',' | b']' | b'}' | b' ' | b'\t' | b'\n' | b'\r');
             let rest = text.get(at..).unwrap_or_default();
             at + rest.iter().position(ends).unwrap_or(rest.len())
         }
@@ -94,7 +95,11 @@ impl<'a> Entries<'a> {
 
     /// Iterates over an object or list that begins in the middle of a text.
     pub(crate) fn within(text: &'a str, start: usize) -> Self {
-        Self { text, at: start + 1, keyed: text.as_bytes().get(start) == Some(&b'{') }
+        Self {
+            text,
+            at: start + 1,
+            keyed: text.as_bytes().get(start) == Some(&b'{'),
+        }
     }
 
     /// Moves to the next key or item. Returns its position and, for a member, its key; the value is not skipped yet.

@@ -49,7 +49,12 @@ impl BodyReader {
     pub(crate) fn new(limits: &Limits, buffers: &Arc<ByteBudget>) -> Self {
         let stall_timeout = limits.silence.to_std().unwrap_or(DEFAULT_STALL_TIMEOUT);
         let max_body_bytes = limits.body.0.min(limits.frame.0);
-        Self { max_body_bytes, buffers: Arc::clone(buffers), stall_timeout, body_timeout: BODY_TIMEOUT }
+        Self {
+            max_body_bytes,
+            buffers: Arc::clone(buffers),
+            stall_timeout,
+            body_timeout: BODY_TIMEOUT,
+        }
     }
 
     /// Returns the body, if it is not too large.
@@ -58,7 +63,11 @@ impl BodyReader {
     }
 
     /// Returns the body with the permit that counts it for as long as it is in use.
-    pub(crate) async fn read_counted(&self, headers: &HeaderMap, body: Body) -> Result<(Bytes, BytePermit), BodyError> {
+    pub(crate) async fn read_counted(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<(Bytes, BytePermit), BodyError> {
         if self.is_too_large(headers) {
             return Err(BodyError::TooLarge(self.max_body_bytes));
         }
@@ -75,7 +84,8 @@ impl BodyReader {
         let mut held = BytesMut::new();
         let why = if self.is_too_large(headers) {
             while held.len() < HEAD_BYTES
-                && let Ok(Some(Ok(chunk))) = tokio::time::timeout(self.stall_timeout, chunks.next()).await
+                && let Ok(Some(Ok(chunk))) =
+                    tokio::time::timeout(self.stall_timeout, chunks.next()).await
             {
                 held.extend_from_slice(&chunk[..chunk.len().min(HEAD_BYTES)]);
             }
@@ -91,8 +101,9 @@ impl BodyReader {
     }
 
     fn is_too_large(&self, headers: &HeaderMap) -> bool {
-        let announced =
-            headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.trim().parse().ok());
+        let announced = headers
+            .get(header::CONTENT_LENGTH)
+            .and_then(|length| length.to_str().ok()?.trim().parse().ok());
         announced.is_some_and(|length: usize| length > self.max_body_bytes)
     }
 
@@ -106,11 +117,18 @@ impl BodyReader {
         let mut permit = self.buffers.begin_in();
         let end = Instant::now() + self.body_timeout;
         loop {
-            match tokio::time::timeout_at(end.min(Instant::now() + self.stall_timeout), chunks.next()).await {
+            match tokio::time::timeout_at(
+                end.min(Instant::now() + self.stall_timeout),
+                chunks.next(),
+            )
+            .await
+            {
                 Err(_) => return Err(BodyError::Stalled),
                 Ok(None) => return Ok((std::mem::take(held).freeze(), permit)),
                 Ok(Some(Err(_))) => return Err(BodyError::CutOff),
-                Ok(Some(Ok(chunk))) if held.len() + chunk.len() > limit => return Err(BodyError::TooLarge(limit)),
+                Ok(Some(Ok(chunk))) if held.len() + chunk.len() > limit => {
+                    return Err(BodyError::TooLarge(limit));
+                }
                 Ok(Some(Ok(chunk))) => {
                     permit.try_grow(chunk.len())?;
                     held.extend_from_slice(&chunk);
@@ -131,7 +149,12 @@ mod tests {
         let stalled = DEFAULT_STALL_TIMEOUT;
         let whole = Duration::from_millis(50);
         let buffers = ByteBudget::new(&Limits { bodies: Size(all), ..Limits::default() });
-        BodyReader { max_body_bytes: limit, buffers, stall_timeout: stalled, body_timeout: whole }
+        BodyReader {
+            max_body_bytes: limit,
+            buffers,
+            stall_timeout: stalled,
+            body_timeout: whole,
+        }
     }
 
     #[tokio::test]
@@ -144,24 +167,34 @@ mod tests {
         let intake = intake(1 << 20, 1 << 20);
         let headers = HeaderMap::new();
         let read = intake.read(&headers, Body::from_stream(trickle));
-        assert_eq!(tokio::time::timeout(DEFAULT_STALL_TIMEOUT, read).await.unwrap(), Err(BodyError::Stalled));
+        assert_eq!(
+            tokio::time::timeout(DEFAULT_STALL_TIMEOUT, read).await.unwrap(),
+            Err(BodyError::Stalled)
+        );
         assert_eq!(intake.buffers.bytes_in_use(Direction::In), 0);
     }
 
     #[tokio::test]
     async fn all_bodies_share_one_limit_and_give_their_bytes_back() {
         let intake = intake(100, 100);
-        let chunk = |bytes: usize| futures_util::stream::iter([Ok::<_, std::io::Error>("x".repeat(bytes))]);
+        let chunk =
+            |bytes: usize| futures_util::stream::iter([Ok::<_, std::io::Error>("x".repeat(bytes))]);
         let unfinished = Body::from_stream(chunk(80).chain(futures_util::stream::pending()));
         let headers = HeaderMap::new();
         let mut first = Box::pin(intake.read(&headers, unfinished));
         assert!(first.as_mut().now_or_never().is_none(), "it goes on");
         let second = intake.read(&headers, Body::from_stream(chunk(30))).await;
         assert_eq!(second, Err(BodyError::NoRoom));
-        assert!(intake.read(&headers, Body::from_stream(chunk(20))).await.is_ok(), "a small one fits");
+        assert!(
+            intake.read(&headers, Body::from_stream(chunk(20))).await.is_ok(),
+            "a small one fits"
+        );
         drop(first);
         assert!(intake.read(&headers, Body::from_stream(chunk(100))).await.is_ok());
-        assert_eq!(intake.read(&headers, Body::from_stream(chunk(101))).await, Err(BodyError::TooLarge(100)));
+        assert_eq!(
+            intake.read(&headers, Body::from_stream(chunk(101))).await,
+            Err(BodyError::TooLarge(100))
+        );
         assert_eq!(intake.buffers.bytes_in_use(Direction::In), 0);
     }
 }

@@ -68,15 +68,29 @@ impl Fault {
 
     /// Returns the body of a problem+json answer.
     pub(crate) fn to_problem(&self) -> Value {
-        let title = StatusCode::from_u16(self.0.status).ok().and_then(|status| status.canonical_reason());
-        let body = ProblemBody { title: title.unwrap_or_default().to_owned(), ..ProblemBody::clone(&self.0) };
+        let title = StatusCode::from_u16(self.0.status)
+            .ok()
+            .and_then(|status| status.canonical_reason());
+        let body = ProblemBody {
+            title: title.unwrap_or_default().to_owned(),
+            ..ProblemBody::clone(&self.0)
+        };
         serde_json::to_value(body).unwrap_or_default()
     }
 
     /// Returns the fault as a JSON-RPC error. Its message includes the agent's stderr, since many clients show only the
     /// message.
     pub(crate) fn to_json_rpc(&self) -> JsonRpcParts {
-        let ProblemBody { code, detail, session_id, stderr, agent_error, install, retry_after, .. } = &*self.0;
+        let ProblemBody {
+            code,
+            detail,
+            session_id,
+            stderr,
+            agent_error,
+            install,
+            retry_after,
+            ..
+        } = &*self.0;
         let mut data = json!({ "reason": code });
         let members = [
             ("sessionId", session_id.clone().map(Value::from)),
@@ -88,7 +102,11 @@ impl Fault {
         for (name, value) in members.into_iter().filter_map(|(name, value)| Some((name, value?))) {
             data[name] = value;
         }
-        let message = FailureText { reason: detail, stderr: stderr.as_deref().unwrap_or_default() }.to_string();
+        let message = FailureText {
+            reason: detail,
+            stderr: stderr.as_deref().unwrap_or_default(),
+        }
+        .to_string();
         JsonRpcParts { code: code.json_rpc(), message, data }
     }
 
@@ -105,9 +123,13 @@ impl From<BodyError> for Fault {
                 let detail = format!("a body may have {limit} bytes (limits.body, limits.frame)");
                 Self::new(ErrorCode::BODY_TOO_LARGE, detail)
             }
-            BodyError::Stalled => Self::new(ErrorCode::CUT_OFF, "the body was not complete in time; send it faster")
-                .with_status(StatusCode::REQUEST_TIMEOUT),
-            BodyError::CutOff => Self::new(ErrorCode::CUT_OFF, "the connection ended before the body was complete"),
+            BodyError::Stalled => {
+                Self::new(ErrorCode::CUT_OFF, "the body was not complete in time; send it faster")
+                    .with_status(StatusCode::REQUEST_TIMEOUT)
+            }
+            BodyError::CutOff => {
+                Self::new(ErrorCode::CUT_OFF, "the connection ended before the body was complete")
+            }
             BodyError::NoRoom => Self::no_room(),
         }
     }
@@ -116,7 +138,8 @@ impl From<BodyError> for Fault {
 impl IntoResponse for Fault {
     fn into_response(self) -> Response {
         let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status =
+            StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, [kind], self.to_problem().to_string()).into_response();
         response.extensions_mut().insert(RefusalCode(self.0.code.as_str()));
         if let Some(seconds) = self.0.retry_after {
@@ -137,15 +160,27 @@ mod tests {
             let problem = fault.to_problem();
             let parts = fault.to_json_rpc();
             assert_eq!(problem["code"], parts.data["reason"], "{code}");
-            assert_eq!((&problem["status"], parts.code), (&json!(code.status()), code.json_rpc()), "{code}");
-            assert_eq!((&problem["sessionId"], &parts.data["sessionId"]), (&json!("sess_1"), &json!("sess_1")));
+            assert_eq!(
+                (&problem["status"], parts.code),
+                (&json!(code.status()), code.json_rpc()),
+                "{code}"
+            );
+            assert_eq!(
+                (&problem["sessionId"], &parts.data["sessionId"]),
+                (&json!("sess_1"), &json!("sess_1"))
+            );
         }
     }
 
     #[test]
     fn problem_carries_the_word_of_the_last_release() {
-        let problem = Fault::new(ErrorCode::START_FAILED, "why").with_legacy_code("spawn_failed").to_problem();
-        assert_eq!((&problem["code"], &problem["legacyCode"]), (&json!("start_failed"), &json!("spawn_failed")));
+        let problem = Fault::new(ErrorCode::START_FAILED, "why")
+            .with_legacy_code("spawn_failed")
+            .to_problem();
+        assert_eq!(
+            (&problem["code"], &problem["legacyCode"]),
+            (&json!("start_failed"), &json!("spawn_failed"))
+        );
         assert_eq!(Fault::new(ErrorCode::KILLED, "why").to_problem().get("legacyCode"), None);
     }
 

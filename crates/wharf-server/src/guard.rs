@@ -13,7 +13,8 @@ use wharf_host::{AgentToken, Auth};
 
 use crate::App;
 use crate::auth::{
-    CookieScope, Identity, SocketPeer, TokenRefused, bearer_token, is_own_page, login_cookie, page_cookie, page_token,
+    CookieScope, Identity, SocketPeer, TokenRefused, bearer_token, is_own_page, login_cookie,
+    page_cookie, page_token,
 };
 use crate::client_span::client_span;
 use crate::fault::Fault;
@@ -24,12 +25,22 @@ use crate::use_cases::client_id_without_connection;
 /// The route of `rest::login` that ends a login.
 const LOGOUT_PATH: &str = "/logout";
 /// Headers that a proxy adds: with them, a request that comes from this machine may be anybody's.
-const FORWARDING_HEADERS: [&str; 6] =
-    ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "cf-connecting-ip"];
+const FORWARDING_HEADERS: [&str; 6] = [
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+    "cf-connecting-ip",
+];
 
 /// Refuses requests for a foreign authority or from a foreign page (rule 10.3). That keeps out pages that point a name of
 /// their own at this machine (DNS rebinding), and their WebSockets.
-pub(crate) async fn check_authority(State(app): State<App>, request: Request, next: Next) -> Response {
+pub(crate) async fn check_authority(
+    State(app): State<App>,
+    request: Request,
+    next: Next,
+) -> Response {
     let headers = request.headers();
     // Programs differ in which of several headers they read, and a proxy may have checked the other one.
     for name in [header::HOST, header::ORIGIN] {
@@ -67,7 +78,11 @@ pub(crate) async fn check_authority(State(app): State<App>, request: Request, ne
 }
 
 /// Lets callers through that have an [`Identity`]. The surfaces take it as `Extension<Identity>`.
-pub(crate) async fn require_identity(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn require_identity(
+    State(app): State<App>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     match identify(&app, &request) {
         Ok(identity) if !identity.may_reach(request.method(), request.uri().path()) => {
             let detail = "this is not for agents: they look at their own session, and work in those that they started";
@@ -87,10 +102,14 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
             }
             let shown = identity.clone();
             let span = client_span(&client_id_without_connection(&identity));
-            let answered = answer_while_valid(&app, identity, next.run(request).instrument(span)).await;
-            let mut response = answered.unwrap_or_else(|ending| refuse_unauthorized(ending.reason()));
+            let answered =
+                answer_while_valid(&app, identity, next.run(request).instrument(span)).await;
+            let mut response =
+                answered.unwrap_or_else(|ending| refuse_unauthorized(ending.reason()));
             response.extensions_mut().insert(shown);
-            response.headers_mut().extend(renewed.map(|cookie| (header::SET_COOKIE, cookie)));
+            response
+                .headers_mut()
+                .extend(renewed.map(|cookie| (header::SET_COOKIE, cookie)));
             response
         }
         Err(refusal) => *refusal,
@@ -103,27 +122,38 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
 fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
     let peer = peer_of(request);
     let refusal = match (peer, bearer_token(request.headers())) {
-        (peer @ (SocketPeer::Network(_) | SocketPeer::Local), Some(token)) => return identify_token(app, peer, &token),
+        (peer @ (SocketPeer::Network(_) | SocketPeer::Local), Some(token)) => {
+            return identify_token(app, peer, &token);
+        }
         (peer @ SocketPeer::Network(_), None) if page_token(request.headers()).is_some() => {
             return identify_page(app, peer, request);
         }
-        (SocketPeer::Network(_), None) if app.host.config().auth == Auth::None && is_forwarded(request.headers()) => {
-            refuse_unauthorized("auth = \"none\" is for this machine alone, and a proxy has passed this request on")
+        (SocketPeer::Network(_), None)
+            if app.host.config().auth == Auth::None && is_forwarded(request.headers()) =>
+        {
+            refuse_unauthorized(
+                "auth = \"none\" is for this machine alone, and a proxy has passed this request on",
+            )
         }
         // With `auth = "none"` a caller without a token is our own user, as over the socket (rule 10.3).
-        (SocketPeer::Network(_), None) if app.host.config().auth == Auth::None => return Ok(Identity::LOCAL),
+        (SocketPeer::Network(_), None) if app.host.config().auth == Auth::None => {
+            return Ok(Identity::LOCAL);
+        }
         (SocketPeer::Network(_), None) => refuse_unauthorized(
             "a token is needed: send `Authorization: Bearer <token>`; it is in the file `token` of the state directory, and `wharf token create` makes others",
         ),
         (SocketPeer::Local, None) => return Ok(Identity::LOCAL),
         (SocketPeer::Agent(badge), _) => return identify_agent(app, badge),
         (SocketPeer::Stray { pid }, _) => {
-            let detail = format!("process {pid} belongs to an agent that has no session; it may not use the socket");
+            let detail = format!(
+                "process {pid} belongs to an agent that has no session; it may not use the socket"
+            );
             refuse_request(ErrorCode::AGENT_PROCESS, &detail)
         }
-        (SocketPeer::Unnamed, _) => {
-            refuse_request(ErrorCode::UNKNOWN_PROCESS, "the system does not say which process is calling")
-        }
+        (SocketPeer::Unnamed, _) => refuse_request(
+            ErrorCode::UNKNOWN_PROCESS,
+            "the system does not say which process is calling",
+        ),
         (SocketPeer::Stranger, _) => {
             refuse_request(ErrorCode::ANOTHER_USER, "the socket is for the user who runs this host")
         }
@@ -149,7 +179,11 @@ pub(crate) fn peer_of(request: &Request) -> SocketPeer {
 
 /// Returns the identity of a page that is logged in. A browser sends the cookie with the requests of any page, so the
 /// request must say that our own page makes it.
-fn identify_page(app: &App, peer: SocketPeer, request: &Request) -> Result<Identity, Box<Response>> {
+fn identify_page(
+    app: &App,
+    peer: SocketPeer,
+    request: &Request,
+) -> Result<Identity, Box<Response>> {
     if !is_own_page(request.method(), request.headers()) {
         let detail = "a login of the web page is taken from that page alone: Origin or Sec-Fetch-Site must say so";
         return Err(Box::new(refuse_request(ErrorCode::FOREIGN_ORIGIN, detail)));
@@ -175,12 +209,17 @@ pub(crate) fn cookie_scope(app: &App, headers: &HeaderMap) -> CookieScope {
     let called = header_text(headers, header::HOST).unwrap_or_default();
     match public.filter(|url| url.authority.eq_ignore_ascii_case(&called)) {
         Some(url) => CookieScope { secure: url.is_https, path: format!("{}/", url.prefix) },
-        None => CookieScope { secure: app.server_info.url.starts_with("https:"), path: "/".to_owned() },
+        None => CookieScope {
+            secure: app.server_info.url.starts_with("https:"),
+            path: "/".to_owned(),
+        },
     }
 }
 
 fn is_forwarded(headers: &HeaderMap) -> bool {
-    FORWARDING_HEADERS.iter().any(|name| headers.contains_key(HeaderName::from_static(name)))
+    FORWARDING_HEADERS
+        .iter()
+        .any(|name| headers.contains_key(HeaderName::from_static(name)))
 }
 
 fn wants_html(headers: &HeaderMap) -> bool {
@@ -199,7 +238,9 @@ pub(crate) fn refuse_login(app: &App, peer: SocketPeer, detail: &str) -> Respons
         ErrorCode::TOO_MANY_FAILED_LOGINS,
         "many wrong tokens or codes came from this address (limits.failed_logins); a right one is taken at any time",
     );
-    response.headers_mut().insert(header::RETRY_AFTER, wait.as_secs().saturating_add(1).into());
+    response
+        .headers_mut()
+        .insert(header::RETRY_AFTER, wait.as_secs().saturating_add(1).into());
     response
 }
 
@@ -209,9 +250,11 @@ fn identify_token(app: &App, peer: SocketPeer, token: &str) -> Result<Identity, 
     }
     app.tokens.authenticate(token).map_err(|refused| {
         Box::new(match refused {
-            TokenRefused::Unknown => {
-                refuse_login(app, peer, "the token is not known to this host; it may have been revoked")
-            }
+            TokenRefused::Unknown => refuse_login(
+                app,
+                peer,
+                "the token is not known to this host; it may have been revoked",
+            ),
             TokenRefused::Expired => {
                 refuse_unauthorized("the token has expired; make another with `wharf token create`")
             }
@@ -226,13 +269,17 @@ fn identify_token(app: &App, peer: SocketPeer, token: &str) -> Result<Identity, 
 
 fn refuse_unauthorized(message: &str) -> Response {
     let mut response = refuse_request(ErrorCode::UNAUTHORIZED, message);
-    response.headers_mut().insert(header::WWW_AUTHENTICATE, axum::http::HeaderValue::from_static("Bearer"));
+    response
+        .headers_mut()
+        .insert(header::WWW_AUTHENTICATE, axum::http::HeaderValue::from_static("Bearer"));
     response
 }
 
 /// Tells the client that the connection is closed after this response.
 fn close_connection(mut response: Response) -> Response {
-    response.headers_mut().insert(header::CONNECTION, axum::http::HeaderValue::from_static("close"));
+    response
+        .headers_mut()
+        .insert(header::CONNECTION, axum::http::HeaderValue::from_static("close"));
     response
 }
 
@@ -241,7 +288,9 @@ fn refuse_request(code: ErrorCode, detail: &str) -> Response {
 }
 
 fn header_text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
-    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    headers
+        .get(name)
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
 /// Returns true for the names of this host, that of `public_url` among them.
@@ -262,10 +311,16 @@ fn is_own_authority(authority: &str, door: LocalEndpoint, hosts: &[String]) -> b
     if matches!(name, "127.0.0.1" | "localhost" | "[::1]") {
         return true;
     }
-    let bare = |name: &str| name.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_owned();
+    let bare = |name: &str| {
+        name.trim_start_matches('[')
+            .trim_end_matches(']')
+            .trim_end_matches('.')
+            .to_owned()
+    };
     let name = bare(name);
     let address = name.parse::<IpAddr>().ok().map(|address| address.to_canonical());
-    (address.is_some() && address == door.address) || hosts.iter().any(|known| bare(known).eq_ignore_ascii_case(&name))
+    (address.is_some() && address == door.address)
+        || hosts.iter().any(|known| bare(known).eq_ignore_ascii_case(&name))
 }
 
 /// Returns true if the page comes from the authority that it calls, by the same scheme: a page over plain HTTP could have
@@ -310,11 +365,19 @@ mod tests {
     fn called_address_and_configured_names_are_own() {
         let door = |address: &str| LocalEndpoint { tls: true, address: address.parse().ok() };
         let hosts = ["box.example".to_owned()];
-        for ours in ["10.0.0.1:7433", "10.0.0.1", "box.example", "BOX.example:7433", "box.example.:80"] {
+        for ours in
+            ["10.0.0.1:7433", "10.0.0.1", "box.example", "BOX.example:7433", "box.example.:80"]
+        {
             assert!(is_own_authority(ours, door("10.0.0.1"), &hosts), "{ours}");
         }
         assert!(is_own_authority("[fe80::7]:7433", door("fe80::7"), &[]));
-        for foreign in ["10.0.0.2", "evil.box.example", "box.example.evil", "xbox.example", "[::ffff:10.0.0.2]"] {
+        for foreign in [
+            "10.0.0.2",
+            "evil.box.example",
+            "box.example.evil",
+            "xbox.example",
+            "[::ffff:10.0.0.2]",
+        ] {
             assert!(!is_own_authority(foreign, door("10.0.0.1"), &hosts), "{foreign}");
         }
     }
@@ -324,9 +387,14 @@ mod tests {
         let own = "127.0.0.1:7433";
         assert!(is_own_origin("http://127.0.0.1:7433", own, PLAIN));
         assert!(is_own_origin("https://127.0.0.1:7433", own, TLS));
-        assert!(is_own_origin("https://127.0.0.1:7433", own, PLAIN), "behind a proxy that speaks TLS");
+        assert!(
+            is_own_origin("https://127.0.0.1:7433", own, PLAIN),
+            "behind a proxy that speaks TLS"
+        );
         assert!(!is_own_origin("http://127.0.0.1:7433", own, TLS));
-        for foreign in ["http://127.0.0.1:9000", "http://evil.example", "null", "file://127.0.0.1:7433", ""] {
+        for foreign in
+            ["http://127.0.0.1:9000", "http://evil.example", "null", "file://127.0.0.1:7433", ""]
+        {
             assert!(!is_own_origin(foreign, own, PLAIN), "{foreign}");
         }
     }

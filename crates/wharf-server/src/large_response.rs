@@ -64,12 +64,18 @@ struct CutDocument;
 
 impl LargeResponses {
     pub(crate) fn new(buffers: &Arc<ByteBudget>) -> Self {
-        Self { building: CountLimit::new(MAX_BUILDING), buffers: Arc::clone(buffers) }
+        Self {
+            building: CountLimit::new(MAX_BUILDING),
+            buffers: Arc::clone(buffers),
+        }
     }
 
     /// Builds a response. A large one for which there is no room at first is dropped and built again later: a response
     /// that waits for room must hold no bytes.
-    pub(crate) async fn respond<T, F>(&self, make: impl Fn() -> F + Send + Sync) -> Result<Response, Fault>
+    pub(crate) async fn respond<T, F>(
+        &self,
+        make: impl Fn() -> F + Send + Sync,
+    ) -> Result<Response, Fault>
     where
         T: Serialize + Send,
         F: Future<Output = Result<T, Fault>> + Send,
@@ -89,7 +95,10 @@ impl LargeResponses {
     }
 
     /// Builds a response of bytes that are not JSON, with what its caller knows of them. Its headers are the caller's to set.
-    pub(crate) async fn respond_bytes<T, F>(&self, make: impl Fn() -> F + Send + Sync) -> Result<(T, Response), Fault>
+    pub(crate) async fn respond_bytes<T, F>(
+        &self,
+        make: impl Fn() -> F + Send + Sync,
+    ) -> Result<(T, Response), Fault>
     where
         T: Send,
         F: Future<Output = Result<(T, Vec<u8>), Fault>> + Send,
@@ -118,7 +127,8 @@ impl LargeResponses {
         &self,
         pieces: impl Stream<Item = Result<Bytes, Fault>> + Send + 'static,
     ) -> Result<Body, Fault> {
-        let permit = tokio::time::timeout(PERMIT_TIMEOUT, self.buffers.reserve_out(DOCUMENT_BYTES)).await;
+        let permit =
+            tokio::time::timeout(PERMIT_TIMEOUT, self.buffers.reserve_out(DOCUMENT_BYTES)).await;
         Ok(document_body(pieces, permit.map_err(|_| too_many_answers())?, READ_TIMEOUT))
     }
 
@@ -128,8 +138,9 @@ impl LargeResponses {
         F: Future<Output = Result<T, Fault>> + Send,
     {
         let _making = self.building.acquire().await;
-        let answer = serde_json::to_vec(&make().await?)
-            .map_err(|error| Fault::new(ErrorCode::INTERNAL, format!("cannot write the answer: {error}")))?;
+        let answer = serde_json::to_vec(&make().await?).map_err(|error| {
+            Fault::new(ErrorCode::INTERNAL, format!("cannot write the answer: {error}"))
+        })?;
         Ok(answer.into())
     }
 }
@@ -168,8 +179,7 @@ fn document_body(
 }
 
 fn too_many_answers() -> Fault {
-    let detail =
-        "too many large answers wait to be read by their clients (limits.buffers); try again, or ask for less at once";
+    let detail = "too many large answers wait to be read by their clients (limits.buffers); try again, or ask for less at once";
     Fault::new(ErrorCode::TOO_MANY_ANSWERS, detail).with_retry_after(1)
 }
 
@@ -186,12 +196,17 @@ fn counted_response(bytes: Bytes, permit: BytePermit) -> Response {
     json_response(length, Body::from_stream(stream::unfold((left, length), next_chunk)))
 }
 
-async fn next_chunk((left, unread): (Arc<Left>, usize)) -> Option<(Result<Bytes, ReadStalled>, (Arc<Left>, usize))> {
+async fn next_chunk(
+    (left, unread): (Arc<Left>, usize),
+) -> Option<(Result<Bytes, ReadStalled>, (Arc<Left>, usize))> {
     if unread == 0 {
         return None;
     }
     let mut rest = lock(&left);
-    let piece = rest.as_mut().map(|rest| rest.bytes.split_to(CHUNK_BYTES.min(rest.bytes.len()))).ok_or(ReadStalled);
+    let piece = rest
+        .as_mut()
+        .map(|rest| rest.bytes.split_to(CHUNK_BYTES.min(rest.bytes.len())))
+        .ok_or(ReadStalled);
     let unread = piece.as_ref().map_or(0, |piece| unread - piece.len());
     if unread == 0 {
         *rest = None;
@@ -236,14 +251,18 @@ mod tests {
         let body = large.send_document(pieces).await.unwrap();
         assert_eq!(&to_bytes(body, 100).await.unwrap()[..], b"ab");
         let failure = Fault::new(ErrorCode::INTERNAL, "no rows");
-        let body = large.send_document(stream::iter([Ok(Bytes::from("a")), Err(failure)])).await.unwrap();
+        let body = large
+            .send_document(stream::iter([Ok(Bytes::from("a")), Err(failure)]))
+            .await
+            .unwrap();
         assert!(to_bytes(body, 100).await.is_err());
     }
 
     #[tokio::test]
     async fn document_that_nobody_reads_gives_its_bytes_back() {
         let buffers = ByteBudget::new(&Limits::default());
-        let mut all: Vec<BytePermit> = std::iter::from_fn(|| buffers.try_reserve_out(DOCUMENT_BYTES)).collect();
+        let mut all: Vec<BytePermit> =
+            std::iter::from_fn(|| buffers.try_reserve_out(DOCUMENT_BYTES)).collect();
         let permit = all.pop().unwrap();
         let endless = stream::repeat_with(|| Ok(Bytes::from("x")));
         let unread = document_body(endless, permit, Duration::from_millis(10));

@@ -4,7 +4,10 @@
 //! wire messages, and owns no session state.
 //!
 //! Invariant: no request gets past `guard` without a checked authority, origin and identity.
-#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves"))]
+#![cfg_attr(
+    test,
+    expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")
+)]
 
 mod acp;
 mod auth;
@@ -44,8 +47,8 @@ use wharf_host::{Auth, Host};
 
 pub use acp::{AcpMethod, MethodTrait};
 pub use auth::{
-    Access, Identity, NewToken, Scope, TokenEntry, TokenError, TokenRefused, TokenTerms, Tokens, TokensFile,
-    TokensFileError, UnknownAccess,
+    Access, Identity, NewToken, Scope, TokenEntry, TokenError, TokenRefused, TokenTerms, Tokens,
+    TokensFile, TokensFileError, UnknownAccess,
 };
 pub use client_tls::tls_client_config;
 use limits::ServerLimits;
@@ -141,7 +144,14 @@ impl Server {
             histories: Arc::default(),
             push,
         };
-        Ok(Self { listeners: Listeners { tcp, tls, unix }, socket: socket.to_owned(), socket_id, taken, app, stop })
+        Ok(Self {
+            listeners: Listeners { tcp, tls, unix },
+            socket: socket.to_owned(),
+            socket_id,
+            taken,
+            app,
+            stop,
+        })
     }
 
     /// Returns the address that another program had, if the server took another one for it and
@@ -163,7 +173,11 @@ impl Server {
             renews: true,
             ..TokenTerms::new(Access::Admin)
         };
-        let code = self.app.login_codes.create(Identity::LOCAL, terms, auth::MAX_LOGIN_CODE_LIFETIME).ok()?;
+        let code = self
+            .app
+            .login_codes
+            .create(Identity::LOCAL, terms, auth::MAX_LOGIN_CODE_LIFETIME)
+            .ok()?;
         Some(format!("{}/#c={code}", self.url()))
     }
 

@@ -45,19 +45,29 @@ impl ServerLimits {
     /// Counts a socket as this caller's.
     pub(crate) fn count_connection(&self, identity: &Identity) -> Result<TokenPermit, Fault> {
         let limit = self.connections.max_per_key();
-        self.connections.try_acquire(identity.token.clone()).map_err(|_| token_limit_reached("connections", limit))
+        self.connections
+            .try_acquire(identity.token.clone())
+            .map_err(|_| token_limit_reached("connections", limit))
     }
 
     /// Takes a permit for a new connection of ACP over HTTP.
     pub(crate) fn open_http_connection(&self, identity: &Identity) -> Result<TokenPermit, Fault> {
         let connections = &self.http_connections;
-        connections.try_acquire(identity.token.clone()).map_err(|reached| match reached {
-            LimitReached::OfKey => token_limit_reached("connections", connections.max_per_key()),
-            LimitReached::OfAll => {
-                let detail = format!("{} connections are open already (limits.connections)", connections.max_total());
-                Fault::new(ErrorCode::TOO_MANY_CONNECTIONS, detail).with_status(StatusCode::SERVICE_UNAVAILABLE)
-            }
-        })
+        connections
+            .try_acquire(identity.token.clone())
+            .map_err(|reached| match reached {
+                LimitReached::OfKey => {
+                    token_limit_reached("connections", connections.max_per_key())
+                }
+                LimitReached::OfAll => {
+                    let detail = format!(
+                        "{} connections are open already (limits.connections)",
+                        connections.max_total()
+                    );
+                    Fault::new(ErrorCode::TOO_MANY_CONNECTIONS, detail)
+                        .with_status(StatusCode::SERVICE_UNAVAILABLE)
+                }
+            })
     }
 
     /// Takes a permit for an event stream or a wait.
@@ -86,7 +96,8 @@ impl ServerLimits {
 }
 
 fn token_limit_reached(what: &str, limit: usize) -> Fault {
-    let detail = format!("this token has {limit} {what} open (limits.connections_per_token); close some");
+    let detail =
+        format!("this token has {limit} {what} open (limits.connections_per_token); close some");
     Fault::new(ErrorCode::TOO_MANY_CONNECTIONS, detail)
 }
 
@@ -96,12 +107,20 @@ mod tests {
     use crate::auth::{Access, Scope};
 
     fn caller(token: &str) -> Identity {
-        Identity { token: Some(token.into()), access: Access::Observer, scope: Scope::Host }
+        Identity {
+            token: Some(token.into()),
+            access: Access::Observer,
+            scope: Scope::Host,
+        }
     }
 
     #[test]
     fn each_token_has_its_own_limit_and_all_tokens_have_another() {
-        let limits = ServerLimits::new(&Limits { connections_per_token: 2, connections: 3, ..Limits::default() });
+        let limits = ServerLimits::new(&Limits {
+            connections_per_token: 2,
+            connections: 3,
+            ..Limits::default()
+        });
         let one = caller("tok_1");
         let two = caller("tok_2");
         let _first = limits.open_stream(&one).unwrap();

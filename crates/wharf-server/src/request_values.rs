@@ -16,7 +16,8 @@ pub(crate) enum UnfitValues {
 /// Reads a JSON object. serde would also take a list for one, whose values are the members in their order.
 pub(crate) fn read_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, UnfitValues> {
     // Malformed JSON is found first: a member of the wrong type may come before a missing bracket.
-    wharf_json::read_own::<IgnoredAny>(bytes).map_err(|error| UnfitValues::NotJson(explain_syntax(bytes, &error)))?;
+    wharf_json::read_own::<IgnoredAny>(bytes)
+        .map_err(|error| UnfitValues::NotJson(explain_syntax(bytes, &error)))?;
     if let Some(kind) = kind_besides_object(bytes) {
         return Err(UnfitValues::Member(format!("the body must be an object, not {kind}")));
     }
@@ -85,10 +86,18 @@ const REASONS: [(&str, Explain); 9] = [
     ("unknown variant `", |path, rest| format!("{path}: must be one of {}", list_words(rest))),
     ("invalid type: ", |path, rest| explain_kinds(path, rest, plain_kind)),
     ("invalid value: ", |path, rest| explain_kinds(path, rest, plain_value)),
-    ("provided string was not `true` or `false`", |path, _| format!("{path}: must be true or false")),
-    ("invalid digit found in string", |path, _| format!("{path}: must be a whole number, zero or more")),
-    ("cannot parse integer from empty string", |path, _| format!("{path}: must be a whole number, zero or more")),
-    ("number too large to fit in target type", |path, _| format!("{path}: the number is too large")),
+    ("provided string was not `true` or `false`", |path, _| {
+        format!("{path}: must be true or false")
+    }),
+    ("invalid digit found in string", |path, _| {
+        format!("{path}: must be a whole number, zero or more")
+    }),
+    ("cannot parse integer from empty string", |path, _| {
+        format!("{path}: must be a whole number, zero or more")
+    }),
+    ("number too large to fit in target type", |path, _| {
+        format!("{path}: the number is too large")
+    }),
 ];
 
 /// Returns the path to a member whose name ends with a backtick.
@@ -195,7 +204,11 @@ mod tests {
             ("{", "not JSON: the text ends too early"),
             ("{\n  a}", "not JSON: the mistake is in line 2, column 3"),
         ] {
-            assert_eq!(read_object::<Body>(text.as_bytes()), Err(UnfitValues::NotJson(expected.to_owned())), "{text}");
+            assert_eq!(
+                read_object::<Body>(text.as_bytes()),
+                Err(UnfitValues::NotJson(expected.to_owned())),
+                "{text}"
+            );
         }
     }
 }

@@ -40,6 +40,8 @@ impl ServerInfo {
 }
 
 pub(crate) async fn add_version_header(mut response: Response) -> Response {
-    response.headers_mut().insert(VERSION_HEADER, HeaderValue::from_static(FILE_VERSION));
+    response
+        .headers_mut()
+        .insert(VERSION_HEADER, HeaderValue::from_static(FILE_VERSION));
     response
 }

@@ -18,7 +18,10 @@ pub(crate) fn read_small_file(path: &Path, max_bytes: usize) -> Result<Vec<u8>> 
     let mut content = Vec::new();
     file.take(max_bytes as u64 + 1).read_to_end(&mut content)?;
     if content.len() > max_bytes {
-        return Err(Error::new(ErrorKind::FileTooLarge, format!("it has more than {max_bytes} bytes")));
+        return Err(Error::new(
+            ErrorKind::FileTooLarge,
+            format!("it has more than {max_bytes} bytes"),
+        ));
     }
     Ok(content)
 }
@@ -35,7 +38,12 @@ mod tests {
         assert_eq!(read_small_file(&path, 4).unwrap(), b"1234");
         assert_eq!(read_small_file(&path, 3).unwrap_err().kind(), ErrorKind::FileTooLarge);
         for other in [dir.path(), Path::new("/dev/zero")] {
-            assert_eq!(read_small_file(other, 4).unwrap_err().kind(), ErrorKind::InvalidInput, "{}", other.display());
+            assert_eq!(
+                read_small_file(other, 4).unwrap_err().kind(),
+                ErrorKind::InvalidInput,
+                "{}",
+                other.display()
+            );
         }
     }
 }

@@ -34,7 +34,12 @@ impl UnfinishedMessage {
             let closed = Arc::clone(&closed);
             move || closed.notify_one()
         });
-        Arc::new(Self { buffers: Arc::clone(buffers), part: Mutex::default(), holder, closed })
+        Arc::new(Self {
+            buffers: Arc::clone(buffers),
+            part: Mutex::default(),
+            holder,
+            closed,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Part> {
@@ -51,7 +56,8 @@ impl UnfinishedMessage {
             return Ok(());
         }
         // A control frame that was taken off again leaves the permit larger than the part.
-        let uncounted = part.bytes.saturating_sub(part.permit.as_ref().map_or(0, BytePermit::bytes));
+        let uncounted =
+            part.bytes.saturating_sub(part.permit.as_ref().map_or(0, BytePermit::bytes));
         self.holder.note_stalled();
         part.permit.get_or_insert_with(|| self.buffers.begin_in()).try_grow(uncounted)
     }
@@ -88,16 +94,28 @@ impl<S> MeteredStream<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for MeteredStream<S> {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = into.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(context, into))?;
         let read = into.filled().len() - before;
-        Poll::Ready(self.unfinished.count_bytes(read).map_err(|full| io::Error::new(io::ErrorKind::OutOfMemory, full)))
+        Poll::Ready(
+            self.unfinished
+                .count_bytes(read)
+                .map_err(|full| io::Error::new(io::ErrorKind::OutOfMemory, full)),
+        )
     }
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for MeteredStream<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.inner).poll_write(context, bytes)
     }
 

@@ -18,7 +18,11 @@ pub(crate) struct VisibleSessions {
 
 impl App {
     pub(crate) fn visible_to(&self, identity: &Identity) -> VisibleSessions {
-        VisibleSessions { host: self.host.clone(), scope: identity.scope.clone(), is_admin: identity.is_admin() }
+        VisibleSessions {
+            host: self.host.clone(),
+            scope: identity.scope.clone(),
+            is_admin: identity.is_admin(),
+        }
     }
 }
 
@@ -52,7 +56,9 @@ impl VisibleSessions {
 
     /// Returns the descriptor of one session, without waking the session.
     pub(crate) fn descriptor(&self, id: &SessionId) -> Option<Arc<Descriptor>> {
-        self.host.descriptor(id).filter(|known| self.is_scope_alive() && self.covers(known))
+        self.host
+            .descriptor(id)
+            .filter(|known| self.is_scope_alive() && self.covers(known))
     }
 
     /// Returns the session's handle, without waking its agent.
@@ -73,15 +79,24 @@ impl VisibleSessions {
     }
 
     /// Calls [`Host::renew`]. A session that is not visible is left as it is; opening it fails as unknown.
-    pub(crate) fn renew_session(&self, id: &SessionId, renewal: &Renewal<'_>) -> Result<(), CreateError> {
+    pub(crate) fn renew_session(
+        &self,
+        id: &SessionId,
+        renewal: &Renewal<'_>,
+    ) -> Result<(), CreateError> {
         self.descriptor(id).map_or(Ok(()), |_| self.host.renew(id, renewal))
     }
 
     /// Calls [`Host::forget`]. Returns `None` if no such session is visible.
-    pub(crate) async fn forget_session(&self, id: &SessionId) -> Result<Option<AgentDelete>, OpenError> {
+    pub(crate) async fn forget_session(
+        &self,
+        id: &SessionId,
+    ) -> Result<Option<AgentDelete>, OpenError> {
         match self.descriptor(id) {
             Some(_) => self.host.forget(id).await,
-            None if matches!(self.why_not_open(id), OpenError::Unreadable { .. }) => self.host.forget(id).await,
+            None if matches!(self.why_not_open(id), OpenError::Unreadable { .. }) => {
+                self.host.forget(id).await
+            }
             None => Ok(None),
         }
     }

@@ -3,7 +3,11 @@
 //!
 //! Each function panics at the first violation.
 
-#![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that ships: to panic is how it reports")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "a test that ships: to panic is how it reports"
+)]
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,7 +17,9 @@ use std::thread;
 
 use bytes::Bytes;
 
-use crate::{AppendError, Engine, Head, Index, IndexRow, Log, LogId, LogRecord, LogStat, StoreError};
+use crate::{
+    AppendError, Engine, Head, Index, IndexRow, Log, LogId, LogRecord, LogStat, StoreError,
+};
 
 /// Checks an engine. `make` returns a new, empty one each time.
 pub fn check_engine(make: &dyn Fn() -> Arc<dyn Engine>) {
@@ -38,10 +44,20 @@ pub fn check_index(make: &dyn Fn() -> Arc<dyn Index>) {
     assert_eq!(index.all().unwrap(), []);
     index.put(&[]).unwrap();
 
-    let first =
-        IndexRow { id: one.clone(), seq: 1, bytes: 10, snapshot: None, summary: Bytes::from_static(b"\x00\xff") };
-    let largest =
-        IndexRow { id: two.clone(), seq: u64::MAX, bytes: u64::MAX, snapshot: Some(u64::MAX), summary: Bytes::new() };
+    let first = IndexRow {
+        id: one.clone(),
+        seq: 1,
+        bytes: 10,
+        snapshot: None,
+        summary: Bytes::from_static(b"\x00\xff"),
+    };
+    let largest = IndexRow {
+        id: two.clone(),
+        seq: u64::MAX,
+        bytes: u64::MAX,
+        snapshot: Some(u64::MAX),
+        summary: Bytes::new(),
+    };
     index.put(&[first.clone(), largest.clone()]).unwrap();
     assert_eq!(index.get(&one).unwrap().as_ref(), Some(&first));
     assert_eq!(index.get(&two).unwrap().as_ref(), Some(&largest));
@@ -102,7 +118,10 @@ fn logs_are_made_once_and_opened_as_one(engine: &dyn Engine) {
     log.append(1, 0, &to_bodies(["a"])).unwrap();
     assert_eq!(other.head(), log.head(), "two opens give one log");
     drop((log, other));
-    assert!(matches!(engine.create(&id), Err(StoreError::Exists(_))), "also when nobody has it open");
+    assert!(
+        matches!(engine.create(&id), Err(StoreError::Exists(_))),
+        "also when nobody has it open"
+    );
     let log = engine.open(&id).unwrap();
     assert_eq!(read_all(&*log, 1, 1 << 20), [to_record(1, 1, "a")]);
 }
@@ -117,7 +136,8 @@ fn appends_are_numbered(engine: &dyn Engine) {
     assert!(first.bytes < second.bytes && second.bytes < third.bytes);
     assert_eq!(log.append(7, 4, &[]).unwrap(), third, "nothing appended, nothing changed");
     assert_eq!(log.head(), third);
-    let all = [to_record(1, 3, "a"), to_record(2, 3, "b"), to_record(3, 3, "c"), to_record(4, 7, "d")];
+    let all =
+        [to_record(1, 3, "a"), to_record(2, 3, "b"), to_record(3, 3, "c"), to_record(4, 7, "d")];
     assert_eq!(read_all(&*log, 0, 1 << 20), all, "0 reads as 1");
     assert_eq!(read_all(&*log, 3, 1 << 20), all[2..]);
     assert_eq!(read_all(&*log, 5, 1 << 20), []);
@@ -129,11 +149,16 @@ fn refused_appends_leave_nothing(engine: &dyn Engine) {
     let head = log.append(5, 0, &to_bodies(["a"])).unwrap();
     for expected in [0, 2, u64::MAX] {
         let refusal = log.append(5, expected, &to_bodies(["x"]));
-        assert!(matches!(refusal, Err(AppendError::Conflict { expected: e, actual: 1 }) if e == expected));
+        assert!(
+            matches!(refusal, Err(AppendError::Conflict { expected: e, actual: 1 }) if e == expected)
+        );
     }
     for expected in [0, 1] {
         let refusal = log.append(4, expected, &to_bodies(["x"]));
-        assert!(matches!(refusal, Err(AppendError::StaleEpoch { ours: 4, current: 5 })), "stale beats conflict");
+        assert!(
+            matches!(refusal, Err(AppendError::StaleEpoch { ours: 4, current: 5 })),
+            "stale beats conflict"
+        );
     }
     let refusal = log.append(5, 1, &to_bodies(["fits", "two\nlines"]));
     assert!(matches!(
@@ -162,8 +187,10 @@ fn bodies_come_back_byte_for_byte(engine: &dyn Engine) {
     .map(Bytes::from)
     .into();
     log.append(1, 0, &bodies).unwrap();
-    let expected: Vec<LogRecord> =
-        (1..).zip(&bodies).map(|(seq, body)| LogRecord { seq, epoch: 1, body: body.clone() }).collect();
+    let expected: Vec<LogRecord> = (1..)
+        .zip(&bodies)
+        .map(|(seq, body)| LogRecord { seq, epoch: 1, body: body.clone() })
+        .collect();
     for max_bytes in [0, 100, 1 << 16, usize::MAX] {
         assert!(read_all(&*log, 1, max_bytes) == expected);
     }
@@ -183,7 +210,10 @@ fn pages_are_bounded_and_leave_out_nothing(engine: &dyn Engine) {
             let page = log.read(from, max_bytes).unwrap();
             assert!(!page.records.is_empty(), "a page has at least one record");
             let size: usize = page.records.iter().map(|record| record.body.len()).sum();
-            assert!(page.records.len() == 1 || size <= max_bytes, "{size} bytes in a page of {max_bytes}");
+            assert!(
+                page.records.len() == 1 || size <= max_bytes,
+                "{size} bytes in a page of {max_bytes}"
+            );
             for (seq, found) in (from..).zip(&page.records) {
                 assert!((found.seq, &found.body) == (seq, &body(seq)));
             }
@@ -203,15 +233,23 @@ fn syncs_tell_how_far(engine: &dyn Engine) {
     }
     drop(send);
     let answers: Vec<(u64, u64)> = done.iter().collect();
-    assert_eq!(answers.iter().map(|(asked, _)| *asked).collect::<BTreeSet<_>>(), (1..=100).collect());
-    assert!(answers.iter().all(|(asked, safe)| safe >= asked), "a sync covers what was appended before it");
+    assert_eq!(
+        answers.iter().map(|(asked, _)| *asked).collect::<BTreeSet<_>>(),
+        (1..=100).collect()
+    );
+    assert!(
+        answers.iter().all(|(asked, safe)| safe >= asked),
+        "a sync covers what was appended before it"
+    );
     assert_eq!(sync_and_wait(&*log).unwrap(), 100);
 }
 
 fn readers_see_only_what_is_appended(engine: &dyn Engine) {
     const LAST_SEQ: u64 = 3000;
     let log = engine.create(&log_id("bucket", "sess")).unwrap();
-    let body = |seq: u64| Bytes::from(format!("{{\"n\":{seq},\"pad\":\"{}\"}}", "p".repeat((seq % 200) as usize)));
+    let body = |seq: u64| {
+        Bytes::from(format!("{{\"n\":{seq},\"pad\":\"{}\"}}", "p".repeat((seq % 200) as usize)))
+    };
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -220,7 +258,10 @@ fn readers_see_only_what_is_appended(engine: &dyn Engine) {
                     let head = log.head();
                     let page = log.read(next, 8 << 10).unwrap();
                     assert_eq!(page.damage, []);
-                    assert!(!page.records.is_empty() || head.seq < next, "what the head tells of can be read");
+                    assert!(
+                        !page.records.is_empty() || head.seq < next,
+                        "what the head tells of can be read"
+                    );
                     for record in page.records {
                         assert_eq!((record.seq, record.body), (next, body(next)));
                         next += 1;
@@ -230,7 +271,8 @@ fn readers_see_only_what_is_appended(engine: &dyn Engine) {
         }
         let mut head = Head::default();
         while head.seq < LAST_SEQ {
-            let batch: Vec<Bytes> = (head.seq + 1..=(head.seq + 1 + head.seq % 3).min(LAST_SEQ)).map(body).collect();
+            let batch: Vec<Bytes> =
+                (head.seq + 1..=(head.seq + 1 + head.seq % 3).min(LAST_SEQ)).map(body).collect();
             head = log.append(1, head.seq, &batch).unwrap();
         }
     });
@@ -251,7 +293,12 @@ fn lists_show_what_is_there(engine: &dyn Engine) {
         list
     };
     assert_eq!(sorted(), expected);
-    expected[1].bytes = engine.open(&expected[1].id).unwrap().append(1, 1, &to_bodies(["more"])).unwrap().bytes;
+    expected[1].bytes = engine
+        .open(&expected[1].id)
+        .unwrap()
+        .append(1, 1, &to_bodies(["more"]))
+        .unwrap()
+        .bytes;
     assert_eq!(sorted(), expected, "a log that has grown can be told by its size");
 }
 
@@ -267,7 +314,10 @@ fn removed_logs_are_gone(engine: &dyn Engine) {
     assert_eq!(engine.list().unwrap().into_iter().map(|stat| stat.id).collect::<Vec<_>>(), [stays]);
     assert!(matches!(engine.open(&gone), Err(StoreError::NotFound(_))));
     let refusal = log.append(1, 1, &to_bodies(["b"]));
-    assert!(matches!(refusal, Err(AppendError::Store(StoreError::NotFound(_)))), "an old handle writes nowhere");
+    assert!(
+        matches!(refusal, Err(AppendError::Store(StoreError::NotFound(_)))),
+        "an old handle writes nowhere"
+    );
     assert!(matches!(log.read(1, 1000), Err(StoreError::NotFound(_))));
     assert!(matches!(sync_and_wait(&*log), Err(StoreError::NotFound(_))));
 
@@ -278,7 +328,9 @@ fn removed_logs_are_gone(engine: &dyn Engine) {
 }
 
 fn logs_keep_apart(engine: &dyn Engine) {
-    let logs: Vec<_> = (0..8).map(|nth| engine.create(&log_id("bucket", &format!("sess_{nth}"))).unwrap()).collect();
+    let logs: Vec<_> = (0..8)
+        .map(|nth| engine.create(&log_id("bucket", &format!("sess_{nth}"))).unwrap())
+        .collect();
     thread::scope(|scope| {
         for (nth, log) in logs.iter().enumerate() {
             scope.spawn(move || {

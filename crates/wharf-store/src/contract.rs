@@ -7,7 +7,12 @@ use bytes::Bytes;
 use crate::{AppendError, Head, StoreError};
 
 /// Checks whether a batch may be appended to a log that ends at `head`.
-pub(crate) fn check_append(head: Head, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<(), AppendError> {
+pub(crate) fn check_append(
+    head: Head,
+    epoch: u64,
+    expected: u64,
+    bodies: &[Bytes],
+) -> Result<(), AppendError> {
     if epoch < head.epoch {
         return Err(AppendError::StaleEpoch { ours: epoch, current: head.epoch });
     }
@@ -15,7 +20,8 @@ pub(crate) fn check_append(head: Head, epoch: u64, expected: u64, bodies: &[Byte
         return Err(AppendError::Conflict { expected, actual: head.seq });
     }
     if bodies.iter().any(|body| memchr::memchr(b'\n', body).is_some()) {
-        let source = io::Error::new(io::ErrorKind::InvalidInput, "a record's body must be one line");
+        let source =
+            io::Error::new(io::ErrorKind::InvalidInput, "a record's body must be one line");
         return Err(StoreError::Io { what: "appending".into(), source }.into());
     }
     Ok(())

@@ -30,7 +30,10 @@ enum OpenFailure {
 }
 
 /// Opens a database. One that is damaged or of another version is deleted and created again; also returns whether that was so.
-pub(crate) fn open_or_recreate(path: &Path, schema: &Schema) -> Result<(Connection, bool), StoreError> {
+pub(crate) fn open_or_recreate(
+    path: &Path,
+    schema: &Schema,
+) -> Result<(Connection, bool), StoreError> {
     match connect_database(path, schema) {
         Ok(connection) => Ok((connection, false)),
         Err(OpenFailure::Failed(error)) => Err(error),
@@ -43,7 +46,9 @@ pub(crate) fn recreate(path: &Path, schema: &Schema) -> Result<Connection, Store
     delete_database(path)?;
     connect_database(path, schema).map_err(|unfit| match unfit {
         OpenFailure::Failed(error) => error,
-        OpenFailure::Damaged => StoreError::Index(format!("{} is damaged although new", path.display())),
+        OpenFailure::Damaged => {
+            StoreError::Index(format!("{} is damaged although new", path.display()))
+        }
     })
 }
 
@@ -60,30 +65,44 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
             | rusqlite::Error::IntegralValueOutOfRange(..)
             | rusqlite::Error::Utf8Error(..)
     );
-    let cut = error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_IOERR_SHORT_READ);
+    let cut = error
+        .sqlite_error()
+        .is_some_and(|error| error.extended_code == ffi::SQLITE_IOERR_SHORT_READ);
     foreign
         || unreadable
         || cut
-        || matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown))
+        || matches!(
+            code,
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown)
+        )
 }
 
 fn connect_database(path: &Path, schema: &Schema) -> Result<Connection, OpenFailure> {
     // SQLite gives its other files the mode of this one.
-    let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
-    made.map_err(|source| OpenFailure::Failed(StoreError::Io { what: format!("opening {}", path.display()), source }))?;
+    let made = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path);
+    made.map_err(|source| {
+        OpenFailure::Failed(StoreError::Io { what: format!("opening {}", path.display()), source })
+    })?;
     let connection = Connection::open(path)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     // Losing the last transactions in a power cut only means reading a little more of the logs.
     connection.pragma_update(None, "synchronous", "normal")?;
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let tables: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     match (version, tables) {
         (found, _) if found == schema.version => {
             connection.prepare(schema.probe)?;
             if !schema.checks_all {
                 return Ok(connection);
             }
-            let verdict: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+            let verdict: String =
+                connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
             if verdict == "ok" { Ok(connection) } else { Err(OpenFailure::Damaged) }
         }
         (0, 0) => {
@@ -104,7 +123,10 @@ fn delete_database(path: &Path) -> Result<(), StoreError> {
         let file = PathBuf::from(file);
         match fs::remove_file(&file) {
             Err(source) if source.kind() != ErrorKind::NotFound => {
-                return Err(StoreError::Io { what: format!("deleting {}", file.display()), source });
+                return Err(StoreError::Io {
+                    what: format!("deleting {}", file.display()),
+                    source,
+                });
             }
             Ok(()) | Err(_) => {}
         }

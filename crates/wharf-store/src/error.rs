@@ -10,7 +10,9 @@ pub enum StoreError {
     NotFound(LogId),
     #[error("log {0} exists already")]
     Exists(LogId),
-    #[error("log {id} was written in format {found}; this version of wharf reads up to {known}: use a newer wharf")]
+    #[error(
+        "log {id} was written in format {found}; this version of wharf reads up to {known}: use a newer wharf"
+    )]
     Newer { id: LogId, found: u32, known: u32 },
     #[error("{what}: {source}")]
     Io { what: String, source: io::Error },

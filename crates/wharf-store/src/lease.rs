@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, test_kill_process};
 
-use crate::file::{checked_payload, create_file, find_largest_epoch, parse_number, push_line, push_number, sync_dir};
+use crate::file::{
+    checked_payload, create_file, find_largest_epoch, parse_number, push_line, push_number,
+    sync_dir,
+};
 use crate::set_aside::{is_damage, open_regular_file, set_aside};
 
 /// The right to append, for as long as it is held.
@@ -65,10 +68,23 @@ impl FileLease {
     }
 
     /// The same; `find_indexed_epoch` returns the largest epoch that the index knows, in case that the file is lost.
-    pub fn acquire_with(root: &Path, find_indexed_epoch: &dyn Fn() -> u64) -> Result<Self, LeaseError> {
-        DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(wrap_error("making", root))?;
+    pub fn acquire_with(
+        root: &Path,
+        find_indexed_epoch: &dyn Fn() -> u64,
+    ) -> Result<Self, LeaseError> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(root)
+            .map_err(wrap_error("making", root))?;
         let path = root.join("host.lock");
-        let lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path);
         let lock = lock.map_err(wrap_error("opening", &path))?;
         if !take_lock(&lock, &path, is_alive).map_err(wrap_error("locking", &path))? {
             return Err(LeaseError::Held { root: root.to_owned(), pid: read_holder(&path) });
@@ -91,7 +107,9 @@ impl FileLease {
         let identity = |file: fs::Metadata| (file.dev(), file.ino());
         match (fs::metadata(&self.path).map(identity), self.lock.metadata().map(identity)) {
             (Ok(there), Ok(held)) => there == held,
-            (Err(error), _) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
+            (Err(error), _) => {
+                !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+            }
             (Ok(_), Err(_)) => true,
         }
     }
@@ -144,7 +162,10 @@ struct RaisedEpoch {
 }
 
 /// Raises the epoch; it is on the disk before it is used.
-fn raise_epoch(root: &Path, find_indexed_epoch: &dyn Fn() -> u64) -> Result<RaisedEpoch, LeaseError> {
+fn raise_epoch(
+    root: &Path,
+    find_indexed_epoch: &dyn Fn() -> u64,
+) -> Result<RaisedEpoch, LeaseError> {
     let path = root.join("epoch");
     let mut damaged = None;
     let before = match read_file(&path) {
@@ -189,8 +210,12 @@ fn recover_epoch(
     damaged: Option<&Path>,
     find_indexed_epoch: &dyn Fn() -> u64,
 ) -> Result<LostEpoch, LeaseError> {
-    let found = find_largest_epoch(root).map_err(wrap_error("looking for epochs in", root))?.max(find_indexed_epoch());
-    let kept_as = damaged.map(|path| set_aside(path).map_err(wrap_error("renaming", path))).transpose()?;
+    let found = find_largest_epoch(root)
+        .map_err(wrap_error("looking for epochs in", root))?
+        .max(find_indexed_epoch());
+    let kept_as = damaged
+        .map(|path| set_aside(path).map_err(wrap_error("renaming", path)))
+        .transpose()?;
     Ok(LostEpoch { found, kept_as })
 }
 
@@ -201,7 +226,8 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn parse_epoch(bytes: &[u8]) -> Option<u64> {
-    let (epoch, rest) = parse_number(checked_payload(bytes.strip_suffix(b"\n")?)?.strip_prefix(b"{\"epoch\":")?)?;
+    let (epoch, rest) =
+        parse_number(checked_payload(bytes.strip_suffix(b"\n")?)?.strip_prefix(b"{\"epoch\":")?)?;
     (rest == b"}").then_some(epoch)
 }
 
@@ -220,7 +246,13 @@ mod tests {
     use super::*;
 
     fn open_lock(path: &Path) -> File {
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap()
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .unwrap()
     }
 
     #[test]

@@ -28,9 +28,9 @@ pub use memory::{Hostility, MemoryEngine};
 pub use set_aside::{SET_ASIDE_SUFFIX, is_damage, open_regular_file, set_aside};
 pub use sqlite::SqliteIndex;
 pub use transcript::{
-    FoundRow, FoundRows, IndexStep, RowFileChanges, RowRange, RowWords, SqliteTranscripts, StoredBlob,
-    StoredFileChange, StoredRow, TextChange, TextSlice, TranscriptChanges, TranscriptCheckpoint, TranscriptProgress,
-    TranscriptStore, WordPhrase, WordSearch,
+    FoundRow, FoundRows, IndexStep, RowFileChanges, RowRange, RowWords, SqliteTranscripts,
+    StoredBlob, StoredFileChange, StoredRow, TextChange, TextSlice, TranscriptChanges,
+    TranscriptCheckpoint, TranscriptProgress, TranscriptStore, WordPhrase, WordSearch,
 };
 
 /// The id of a log: a workspace's bucket and the session's name in it. Both are safe as directory names.
@@ -115,7 +115,12 @@ pub trait Log: Send + Sync + fmt::Debug {
     fn append(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError>;
     /// Like [`Log::append`], but uses the reserve if there is no space, for records that must be written even then.
     /// While the reserve is incomplete, an ordinary append fails for lack of space.
-    fn append_from_reserve(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError>;
+    fn append_from_reserve(
+        &self,
+        epoch: u64,
+        expected: u64,
+        bodies: &[Bytes],
+    ) -> Result<Head, AppendError>;
     /// Makes everything appended so far survive power loss, then calls back with the last safe seq. Simultaneous calls
     /// share one fsync.
     fn sync(&self, done: OnSynced);
@@ -151,7 +156,9 @@ impl LogId {
         let fits = |part: &str| {
             (1..=128).contains(&part.len())
                 && !part.starts_with('.')
-                && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+                && part
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
         };
         (fits(bucket) && fits(name)).then(|| Self { bucket: bucket.into(), name: name.into() })
     }

@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use crate::contract::check_append;
-use crate::{AppendError, Engine, Head, Log, LogId, LogRecord, LogStat, Mended, OnSynced, RecordPage, StoreError};
+use crate::{
+    AppendError, Engine, Head, Log, LogId, LogRecord, LogStat, Mended, OnSynced, RecordPage,
+    StoreError,
+};
 
 /// The failures of an engine. A handle: clones share the settings, which can be changed at any time.
 #[derive(Clone, Debug, Default)]
@@ -151,7 +154,10 @@ impl Engine for MemoryEngine {
     }
 
     fn open(&self, id: &LogId) -> Result<Arc<dyn Log>, StoreError> {
-        let log = lock_mutex(&self.logs).get(id).cloned().ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        let log = lock_mutex(&self.logs)
+            .get(id)
+            .cloned()
+            .ok_or_else(|| StoreError::NotFound(id.clone()))?;
         // As with files, a log whose sync failed works again once it is opened again.
         lock_mutex(&log.state).broken = false;
         Ok(log)
@@ -159,7 +165,10 @@ impl Engine for MemoryEngine {
 
     fn list(&self) -> Result<Vec<LogStat>, StoreError> {
         let logs = lock_mutex(&self.logs);
-        Ok(logs.values().map(|log| LogStat { id: log.id.clone(), bytes: log.head().bytes }).collect())
+        Ok(logs
+            .values()
+            .map(|log| LogStat { id: log.id.clone(), bytes: log.head().bytes })
+            .collect())
     }
 
     fn remove(&self, id: &LogId) -> Result<(), StoreError> {
@@ -243,7 +252,10 @@ impl MemoryLog {
     }
 
     fn io_error(&self, doing: &str, why: &str) -> StoreError {
-        StoreError::Io { what: format!("{doing} {}", self.id), source: io::Error::other(why) }
+        StoreError::Io {
+            what: format!("{doing} {}", self.id),
+            source: io::Error::other(why),
+        }
     }
 }
 
@@ -260,7 +272,12 @@ impl Log for MemoryLog {
         self.append_records(epoch, expected, bodies, false)
     }
 
-    fn append_from_reserve(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError> {
+    fn append_from_reserve(
+        &self,
+        epoch: u64,
+        expected: u64,
+        bodies: &[Bytes],
+    ) -> Result<Head, AppendError> {
         self.append_records(epoch, expected, bodies, true)
     }
 
@@ -278,7 +295,9 @@ impl Log for MemoryLog {
 
     fn read(&self, from: u64, max_bytes: usize) -> Result<RecordPage, StoreError> {
         let state = self.lock_present()?;
-        let start = usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX).min(state.records.len());
+        let start = usize::try_from(from.saturating_sub(1))
+            .unwrap_or(usize::MAX)
+            .min(state.records.len());
         let mut page = RecordPage::default();
         let mut taken = 0;
         for record in &state.records[start..] {
@@ -293,7 +312,11 @@ impl Log for MemoryLog {
 }
 
 fn grown_head(head: Head, record: &LogRecord) -> Head {
-    Head { seq: record.seq, epoch: record.epoch, bytes: head.bytes + record.body.len() as u64 + 1 }
+    Head {
+        seq: record.seq,
+        epoch: record.epoch,
+        bytes: head.bytes + record.body.len() as u64 + 1,
+    }
 }
 
 /// Counts down. Returns true while the count was above zero.

@@ -24,7 +24,8 @@ pub fn open_regular_file(path: &Path) -> io::Result<File> {
 /// Returns true if this error of opening or reading a file means that the file is damaged: its
 /// place holds something else, or the disk cannot read it. A missing permission is not damage.
 pub fn is_damage(error: &io::Error) -> bool {
-    let is_unreadable = matches!(Errno::from_io_error(error), Some(Errno::IO | Errno::ISDIR | Errno::LOOP));
+    let is_unreadable =
+        matches!(Errno::from_io_error(error), Some(Errno::IO | Errno::ISDIR | Errno::LOOP));
     is_unreadable || error.kind() == ErrorKind::InvalidData
 }
 
@@ -62,7 +63,8 @@ mod tests {
         fs::write(&path, "1").unwrap();
         assert!(open_regular_file(&path).is_ok());
         assert!(is_damage(&open_regular_file(dir.path()).unwrap_err()));
-        for (errno, expected) in [(Errno::IO, true), (Errno::LOOP, true), (Errno::ACCESS, false), (Errno::MFILE, false)]
+        for (errno, expected) in
+            [(Errno::IO, true), (Errno::LOOP, true), (Errno::ACCESS, false), (Errno::MFILE, false)]
         {
             assert_eq!(is_damage(&errno.into()), expected, "{errno}");
         }

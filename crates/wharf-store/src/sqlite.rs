@@ -62,13 +62,21 @@ impl Index for SqliteIndex {
         let mut connection = self.lock_connection();
         let transaction = connection.transaction()?;
         {
-            let mut insert = transaction
-                .prepare(&format!("INSERT OR REPLACE INTO log ({LOG_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"))?;
+            let mut insert = transaction.prepare(&format!(
+                "INSERT OR REPLACE INTO log ({LOG_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+            ))?;
             for row in rows {
                 let snapshot = row.snapshot.map(u64::cast_signed);
                 let seq = row.seq.cast_signed();
                 let bytes = row.bytes.cast_signed();
-                insert.execute(params![row.id.bucket(), row.id.name(), seq, bytes, snapshot, &row.summary[..]])?;
+                insert.execute(params![
+                    row.id.bucket(),
+                    row.id.name(),
+                    seq,
+                    bytes,
+                    snapshot,
+                    &row.summary[..]
+                ])?;
             }
         }
         Ok(transaction.commit()?)
@@ -76,14 +84,18 @@ impl Index for SqliteIndex {
 
     fn get(&self, id: &LogId) -> Result<Option<IndexRow>, StoreError> {
         let connection = self.lock_connection();
-        let mut select =
-            connection.prepare(&format!("SELECT {LOG_COLUMNS} FROM log WHERE bucket = ?1 AND name = ?2"))?;
-        Ok(select.query_row(params![id.bucket(), id.name()], convert_row).optional()?.flatten())
+        let mut select = connection
+            .prepare(&format!("SELECT {LOG_COLUMNS} FROM log WHERE bucket = ?1 AND name = ?2"))?;
+        Ok(select
+            .query_row(params![id.bucket(), id.name()], convert_row)
+            .optional()?
+            .flatten())
     }
 
     fn all(&self) -> Result<Vec<IndexRow>, StoreError> {
         let connection = self.lock_connection();
-        let mut select = connection.prepare(&format!("SELECT {LOG_COLUMNS} FROM log ORDER BY bucket, name"))?;
+        let mut select =
+            connection.prepare(&format!("SELECT {LOG_COLUMNS} FROM log ORDER BY bucket, name"))?;
         let rows = select.query_map([], convert_row)?;
         Ok(rows.filter_map(Result::transpose).collect::<Result<_, _>>()?)
     }
@@ -98,7 +110,9 @@ impl Index for SqliteIndex {
 
 /// Converts a row. Returns `None` if its id is invalid, because another program wrote it.
 fn convert_row(row: &Row<'_>) -> rusqlite::Result<Option<IndexRow>> {
-    let Some(id) = LogId::new(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?) else { return Ok(None) };
+    let Some(id) = LogId::new(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?) else {
+        return Ok(None);
+    };
     Ok(Some(IndexRow {
         id,
         seq: row.get::<_, i64>(2)?.cast_unsigned(),

@@ -51,7 +51,14 @@ impl AgentPipe {
             }
         });
         let stdin = child.stdin.take();
-        Ok(Self { child, stdin, lines, next_id: 1, check: None, received: Vec::new() })
+        Ok(Self {
+            child,
+            stdin,
+            lines,
+            next_id: 1,
+            check: None,
+            received: Vec::new(),
+        })
     }
 
     pub fn pid(&self) -> u32 {
@@ -73,7 +80,11 @@ impl AgentPipe {
     }
 
     pub fn send_notification(&mut self, method: &str, params: Value) -> Result<()> {
-        self.send_line(json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string().as_bytes())
+        self.send_line(
+            json!({ "jsonrpc": "2.0", "method": method, "params": params })
+                .to_string()
+                .as_bytes(),
+        )
     }
 
     /// Sends a request and returns its id, without waiting.
@@ -87,7 +98,9 @@ impl AgentPipe {
 
     /// Answers a request of the agent.
     pub fn send_result(&mut self, id: &Value, result: Value) -> Result<()> {
-        self.send_line(json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string().as_bytes())
+        self.send_line(
+            json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string().as_bytes(),
+        )
     }
 
     /// Returns the next line unchanged; `None` when the agent has closed its stdout.
@@ -111,8 +124,9 @@ impl AgentPipe {
     pub fn expect(&mut self, what: &str, fits: impl Fn(&Value) -> bool) -> Result<Value> {
         let give_up_at = Instant::now() + WAIT_LIMIT;
         while Instant::now() < give_up_at {
-            let line =
-                self.next_line()?.ok_or_else(|| anyhow!("stdout ended before {what}\n{}", self.describe_received()))?;
+            let line = self.next_line()?.ok_or_else(|| {
+                anyhow!("stdout ended before {what}\n{}", self.describe_received())
+            })?;
             if let Ok(message) = serde_json::from_slice::<Value>(&line)
                 && fits(&message)
             {
@@ -124,14 +138,18 @@ impl AgentPipe {
 
     /// Reads until this request is answered and returns the whole response.
     pub fn wait_response(&mut self, id: u64) -> Result<Value> {
-        self.expect(&format!("response to {id}"), |message| message["id"] == id && message.get("method").is_none())
+        self.expect(&format!("response to {id}"), |message| {
+            message["id"] == id && message.get("method").is_none()
+        })
     }
 
     /// Returns the responses to both requests, in whichever order they come.
     pub fn wait_both_responses(&mut self, first: u64, second: u64) -> Result<(Value, Value)> {
-        let is_response = |message: &Value, id: u64| message["id"] == id && message.get("method").is_none();
-        let earlier =
-            self.expect("one of two responses", |message| is_response(message, first) || is_response(message, second))?;
+        let is_response =
+            |message: &Value, id: u64| message["id"] == id && message.get("method").is_none();
+        let earlier = self.expect("one of two responses", |message| {
+            is_response(message, first) || is_response(message, second)
+        })?;
         if is_response(&earlier, first) {
             return Ok((earlier, self.wait_response(second)?));
         }
@@ -152,7 +170,10 @@ impl AgentPipe {
     pub fn open_session(&mut self) -> Result<String> {
         self.call_method("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }))?;
         let opened = self.call_method("session/new", json!({ "cwd": "/tmp", "mcpServers": [] }))?;
-        opened["sessionId"].as_str().map(str::to_owned).context("session/new gave no sessionId")
+        opened["sessionId"]
+            .as_str()
+            .map(str::to_owned)
+            .context("session/new gave no sessionId")
     }
 
     /// Sends a prompt and returns its request id, without waiting.
@@ -182,7 +203,9 @@ impl AgentPipe {
 
     fn describe_received(&self) -> String {
         let last = self.received.iter().rev().take(20).rev();
-        let lines: Vec<String> = last.map(|line| String::from_utf8_lossy(line).chars().take(400).collect()).collect();
+        let lines: Vec<String> = last
+            .map(|line| String::from_utf8_lossy(line).chars().take(400).collect())
+            .collect();
         format!("last received:\n{}", lines.join("\n"))
     }
 }

@@ -8,8 +8,9 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use wharf_core::{
-    AgentEvent, AgentTraits, ClientId, EndReason, Ending, Event, Millis, Origin, PromptEnd, PromptEvent, PromptId, Raw,
-    Sender, SessionEvent, SessionId, StartKind, StartNo, Status, UpdateKind, encode,
+    AgentEvent, AgentTraits, ClientId, EndReason, Ending, Event, Millis, Origin, PromptEnd,
+    PromptEvent, PromptId, Raw, Sender, SessionEvent, SessionId, StartKind, StartNo, Status,
+    UpdateKind, encode,
 };
 use wharf_store::{Engine, FileEngine, FileLease, FileOptions, Lease, LogId};
 
@@ -43,7 +44,8 @@ impl ColdSessions<'_> {
             let log_id = LogId::new("default", &id).context("a bad id")?;
             let log = engine.create(&log_id)?;
             let at = Millis(FIRST_SESSION_MILLIS + 1_000 * number as u64);
-            let bodies: Vec<Bytes> = self.session_events(&id).iter().map(|event| encode_event(event, at)).collect();
+            let bodies: Vec<Bytes> =
+                self.session_events(&id).iter().map(|event| encode_event(event, at)).collect();
             for (at, batch) in bodies.chunks(APPEND_BATCH_EVENTS).enumerate() {
                 log.append(lease.epoch(), (at * APPEND_BATCH_EVENTS) as u64, batch)?;
             }
@@ -75,7 +77,12 @@ impl ColdSessions<'_> {
         let mut events = vec![
             Event::Session(SessionEvent::Created(origin)),
             Event::Agent(AgentEvent::Starting { start, how: StartKind::New }),
-            Event::Agent(AgentEvent::Started { start, agent_session: "cold".into(), traits, answer }),
+            Event::Agent(AgentEvent::Started {
+                start,
+                agent_session: "cold".into(),
+                traits,
+                answer,
+            }),
         ];
         add_turn(&mut events, "first", &short_answer(id));
         let mut turns = 1;
@@ -103,7 +110,12 @@ impl ColdSessions<'_> {
         let params = json!({ "cwd": self.cwd, "mcpServers": [] });
         let frame = json!({ "jsonrpc": "2.0", "id": 0, "method": "session/new", "params": params });
         let inputs = json!({ "version": 1, "capabilities": "{}", "new_frame": frame });
-        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(path)?;
         Ok(std::io::Write::write_all(&mut file, inputs.to_string().as_bytes())?)
     }
 }
@@ -116,16 +128,24 @@ fn add_turn(events: &mut Vec<Event>, name: &str, updates: &[Value]) {
     events.push(Event::Prompt(PromptEvent::TurnStarted { prompt: prompt.clone(), content }));
     events.extend(updates.iter().map(update_event));
     let usage = r#"{"inputTokens":100,"outputTokens":20}"#;
-    let answer = format!(r#"{{"jsonrpc":"2.0","id":2,"result":{{"stopReason":"end_turn","usage":{usage}}}}}"#);
+    let answer = format!(
+        r#"{{"jsonrpc":"2.0","id":2,"result":{{"stopReason":"end_turn","usage":{usage}}}}}"#
+    );
     let frame = raw_json(&answer);
     let end = PromptEnd::Answered { stop_reason: "end_turn".into(), frame };
     events.push(Event::Prompt(PromptEvent::Ended { prompt, end, failure: None }));
 }
 
 fn update_event(params: &Value) -> Event {
-    let update = UpdateKind::from_tag(params["update"]["sessionUpdate"].as_str().unwrap_or_default());
+    let update =
+        UpdateKind::from_tag(params["update"]["sessionUpdate"].as_str().unwrap_or_default());
     let frame = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params });
-    Event::Agent(AgentEvent::Updated { update, frame: raw_json(&frame.to_string()), title: None, tool: None })
+    Event::Agent(AgentEvent::Updated {
+        update,
+        frame: raw_json(&frame.to_string()),
+        title: None,
+        tool: None,
+    })
 }
 
 fn short_answer(session: &str) -> Vec<Value> {
@@ -135,10 +155,19 @@ fn short_answer(session: &str) -> Vec<Value> {
 /// Returns the updates of a usual turn: the agent thinks, plans, calls tools and answers, in a hundred events.
 fn long_answer(session: &str, turn: usize) -> Vec<Value> {
     let mut updates: Vec<Value> = (0..10)
-        .map(|piece| text_chunk(session, "agent_thought_chunk", &format!("Thought {piece} about turn {turn}. ")))
+        .map(|piece| {
+            text_chunk(
+                session,
+                "agent_thought_chunk",
+                &format!("Thought {piece} about turn {turn}. "),
+            )
+        })
         .collect();
-    let entries = json!([{ "content": "Read the sources", "priority": "medium", "status": "in_progress" }]);
-    updates.push(json!({ "sessionId": session, "update": { "sessionUpdate": "plan", "entries": entries } }));
+    let entries =
+        json!([{ "content": "Read the sources", "priority": "medium", "status": "in_progress" }]);
+    updates.push(
+        json!({ "sessionId": session, "update": { "sessionUpdate": "plan", "entries": entries } }),
+    );
     for call in 0..8 {
         let id = format!("call-{turn}-{call}");
         let path = format!("/project/src/module_{call}.rs");
@@ -156,7 +185,11 @@ fn long_answer(session: &str, turn: usize) -> Vec<Value> {
         } }));
     }
     let chunks = (0..61).map(|piece| {
-        text_chunk(session, "agent_message_chunk", &format!("Piece {piece} of the answer to turn {turn}. "))
+        text_chunk(
+            session,
+            "agent_message_chunk",
+            &format!("Piece {piece} of the answer to turn {turn}. "),
+        )
     });
     updates.extend(chunks);
     updates.push(text_chunk(session, "agent_message_chunk", &format!("This was {session}.")));
@@ -171,7 +204,15 @@ fn accepted_event(prompt: &str, text: &str) -> Event {
     let params = json!({ "sessionId": "x", "prompt": [{ "type": "text", "text": text }] });
     let frame = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": params });
     let client = ClientId::new("cli_cold");
-    let sender = Sender { client, chosen: None, name: None, version: None, token: None, parent: None, peer: None };
+    let sender = Sender {
+        client,
+        chosen: None,
+        name: None,
+        version: None,
+        token: None,
+        parent: None,
+        peer: None,
+    };
     let prompt = PromptId::new(prompt);
     let frame = raw_json(&frame.to_string());
     Event::Prompt(PromptEvent::Accepted { prompt, sender, frame, key: None, first: false })

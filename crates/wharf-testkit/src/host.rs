@@ -37,7 +37,9 @@ impl HostOptions {
         let agent = program::find_scripted_agent()?;
         let mut command = vec![agent.to_str().context("the agent's path is not UTF-8")?.to_owned()];
         command.extend(flags.iter().map(|flag| (*flag).to_owned()));
-        Ok(Self::default().with_agent("scripted", &command).with_setting("default_agent", "scripted"))
+        Ok(Self::default()
+            .with_agent("scripted", &command)
+            .with_setting("default_agent", "scripted"))
     }
 
     /// Adds `[agents.NAME]` with this command.
@@ -52,7 +54,9 @@ impl HostOptions {
     /// Adds a top-level setting with a string value. It goes before all sections.
     #[must_use]
     pub fn with_setting(mut self, key: &str, value: &str) -> Self {
-        self.config.get_or_insert_default().insert_str(0, &format!("{key} = {}\n", Value::from(value)));
+        self.config
+            .get_or_insert_default()
+            .insert_str(0, &format!("{key} = {}\n", Value::from(value)));
         self
     }
 
@@ -109,9 +113,13 @@ struct RunningHost {
 
 impl TestHost {
     pub fn start(options: HostOptions) -> Result<Self> {
-        let directory = TempDir::with_prefix("wharf-test-").context("making a directory for the host")?;
-        let disk =
-            options.disk.as_ref().map(|size| SmallDisk::mount(&state_dir(directory.path()), size)).transpose()?;
+        let directory =
+            TempDir::with_prefix("wharf-test-").context("making a directory for the host")?;
+        let disk = options
+            .disk
+            .as_ref()
+            .map(|size| SmallDisk::mount(&state_dir(directory.path()), size))
+            .transpose()?;
         let running = launch_host(&options, directory.path(), 1)?;
         Ok(Self { options, disk, directory, running, starts: 1 })
     }
@@ -154,7 +162,8 @@ impl TestHost {
             return Ok(status);
         }
         let status = processes::wait_exit(&mut self.running.child, limit)?;
-        let status = status.with_context(|| format!("the host did not exit\n{}", self.stderr_tail()))?;
+        let status =
+            status.with_context(|| format!("the host did not exit\n{}", self.stderr_tail()))?;
         self.running.exited = Some(status);
         Ok(status)
     }
@@ -208,13 +217,15 @@ impl TestHost {
 
     /// Returns the stderr of the running host.
     pub fn read_stderr(&self) -> String {
-        let bytes = fs::read(log_path(self.directory.path(), "stderr", self.starts)).unwrap_or_default();
+        let bytes =
+            fs::read(log_path(self.directory.path(), "stderr", self.starts)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Returns the stdout of the running host.
     pub fn read_stdout(&self) -> String {
-        fs::read_to_string(log_path(self.directory.path(), "stdout", self.starts)).unwrap_or_default()
+        fs::read_to_string(log_path(self.directory.path(), "stdout", self.starts))
+            .unwrap_or_default()
     }
 
     fn stderr_tail(&self) -> String {
@@ -227,7 +238,8 @@ impl Drop for TestHost {
         let _ = self.kill();
         let left = processes::kill_marked(self.directory.path(), WAIT_LIMIT);
         if let Err(left) = &left {
-            let _ = writeln!(std::io::stderr(), "processes of the host that cannot be ended: {left:?}");
+            let _ =
+                writeln!(std::io::stderr(), "processes of the host that cannot be ended: {left:?}");
         }
         if thread::panicking() {
             let _ = writeln!(std::io::stderr(), "{}", self.stderr_tail());
@@ -253,7 +265,9 @@ fn launch_host(options: &HostOptions, directory: &Path, start: u32) -> Result<Ru
     let binary = options.binary.clone().map_or_else(program::find_wharf, Ok)?;
     let mut command = program::new_command(&binary);
     let listen = options.listen.as_deref().unwrap_or("127.0.0.1:0");
-    command.args(["serve", "--listen", listen, "--json", "--state-dir"]).arg(state_dir(directory));
+    command
+        .args(["serve", "--listen", listen, "--json", "--state-dir"])
+        .arg(state_dir(directory));
     if let Some(config) = &options.config {
         let path = directory.join("config.toml");
         fs::write(&path, config).context("writing the host's configuration")?;
@@ -261,7 +275,10 @@ fn launch_host(options: &HostOptions, directory: &Path, start: u32) -> Result<Ru
     }
     isolate_environment(&mut command, directory);
     command.args(&options.arguments).envs(options.environment.iter().cloned());
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(log_path(directory, "stderr", start))?);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(File::create(log_path(directory, "stderr", start))?);
     let mut child = command.spawn().with_context(|| format!("starting {}", binary.display()))?;
     let first_line = follow_stdout(&mut child, log_path(directory, "stdout", start))?;
     match read_listening_line(&first_line) {
@@ -271,7 +288,8 @@ fn launch_host(options: &HostOptions, directory: &Path, start: u32) -> Result<Ru
             let _ = child.wait();
             // It may have taken agents over.
             let _ = processes::kill_marked(directory, WAIT_LIMIT);
-            let stderr = fs::read_to_string(log_path(directory, "stderr", start)).unwrap_or_default();
+            let stderr =
+                fs::read_to_string(log_path(directory, "stderr", start)).unwrap_or_default();
             Err(error.context(describe_stderr(&stderr)))
         }
     }
@@ -279,7 +297,9 @@ fn launch_host(options: &HostOptions, directory: &Path, start: u32) -> Result<Ru
 
 /// Separates the test from the developer's own settings and sessions.
 fn isolate_environment(command: &mut Command, directory: &Path) {
-    let ours = std::env::vars_os().map(|(name, _)| name).filter(|name| name.as_encoded_bytes().starts_with(b"WHARF_"));
+    let ours = std::env::vars_os()
+        .map(|(name, _)| name)
+        .filter(|name| name.as_encoded_bytes().starts_with(b"WHARF_"));
     for name in ours.filter(|name| name != "WHARF_LOG") {
         command.env_remove(name);
     }
@@ -302,8 +322,11 @@ fn follow_stdout(child: &mut Child, log: PathBuf) -> Result<Receiver<String>> {
 }
 
 fn read_listening_line(first_line: &Receiver<String>) -> Result<(Value, String)> {
-    let line = first_line.recv_timeout(WAIT_LIMIT).map_err(|_| anyhow!("the host did not say that it listens"))?;
-    let listening: Value = serde_json::from_str(&line).with_context(|| format!("the host said: {line}"))?;
+    let line = first_line
+        .recv_timeout(WAIT_LIMIT)
+        .map_err(|_| anyhow!("the host did not say that it listens"))?;
+    let listening: Value =
+        serde_json::from_str(&line).with_context(|| format!("the host said: {line}"))?;
     if listening["event"] != "listening" {
         bail!("the host said: {line}");
     }

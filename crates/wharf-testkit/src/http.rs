@@ -37,17 +37,24 @@ pub struct TestEvent {
 
 impl RestAnswer {
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
     }
 
     pub fn json(&self) -> Value {
-        wharf_json::Json::parse(self.body.as_bytes()).map(wharf_json::Json::to_value).unwrap_or_default()
+        wharf_json::Json::parse(self.body.as_bytes())
+            .map(wharf_json::Json::to_value)
+            .unwrap_or_default()
     }
 
     /// Reads the body up to the end of the response.
     async fn read_body(mut self, mut stream: BufReader<TcpStream>) -> Result<Self> {
         let read = stream.read_to_string(&mut self.body);
-        tokio::time::timeout(WAIT_LIMIT, read).await.context("the response does not end")??;
+        tokio::time::timeout(WAIT_LIMIT, read)
+            .await
+            .context("the response does not end")??;
         if self.header("transfer-encoding") == Some("chunked") {
             self.body = join_chunks(&self.body).context("the chunks of the body are malformed")?;
         }
@@ -114,7 +121,12 @@ impl RestClient {
     }
 
     /// Sends a POST with one more header.
-    pub async fn post_with(&self, path: &str, header: (&str, &str), body: &Value) -> Result<RestAnswer> {
+    pub async fn post_with(
+        &self,
+        path: &str,
+        header: (&str, &str),
+        body: &Value,
+    ) -> Result<RestAnswer> {
         self.send("POST", path, &[JSON_HEADER, header], &body.to_string()).await
     }
 
@@ -134,7 +146,13 @@ impl RestClient {
     }
 
     /// Sends any request, with the token.
-    pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<RestAnswer> {
+    pub async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Result<RestAnswer> {
         let (stream, status, headers) = self.exchange_head(method, path, headers, body).await?;
         RestAnswer { status, headers, body: String::new() }.read_body(stream).await
     }
@@ -160,7 +178,10 @@ impl RestClient {
         let headers: Vec<_> = last.map(|last| ("last-event-id", last)).into_iter().collect();
         let (stream, status, headers) = self.exchange_head("GET", path, &headers, "").await?;
         ensure!(status == 200, "the stream was refused with {status}");
-        ensure!(headers.contains(&("content-type".to_owned(), "text/event-stream".to_owned())), "{headers:?}");
+        ensure!(
+            headers.contains(&("content-type".to_owned(), "text/event-stream".to_owned())),
+            "{headers:?}"
+        );
         Ok(TestEventStream { stream, text: String::new(), ready: VecDeque::new() })
     }
 
@@ -172,7 +193,10 @@ impl RestClient {
         body: &str,
     ) -> Result<(BufReader<TcpStream>, u16, Vec<(String, String)>)> {
         let mut stream = TcpStream::connect(&self.authority).await?;
-        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n", self.authority);
+        let mut head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n",
+            self.authority
+        );
         if !self.token.is_empty() {
             head.push_str(&format!("authorization: Bearer {}\r\n", self.token));
         }
@@ -187,11 +211,17 @@ impl RestClient {
         let _ = stream.write_all(format!("{head}\r\n{body}").as_bytes()).await;
         let mut stream = BufReader::new(stream);
         let first = read_line(&mut stream).await?;
-        let status = first.split(' ').nth(1).and_then(|code| code.parse().ok()).context(first.clone())?;
+        let status = first
+            .split(' ')
+            .nth(1)
+            .and_then(|code| code.parse().ok())
+            .context(first.clone())?;
         let mut headers = Vec::new();
         loop {
             let line = read_line(&mut stream).await?;
-            let Some((name, value)) = line.split_once(": ") else { return Ok((stream, status, headers)) };
+            let Some((name, value)) = line.split_once(": ") else {
+                return Ok((stream, status, headers));
+            };
             headers.push((name.to_ascii_lowercase(), value.to_owned()));
         }
     }
@@ -199,7 +229,9 @@ impl RestClient {
 
 async fn read_line(stream: &mut BufReader<TcpStream>) -> Result<String> {
     let mut line = String::new();
-    tokio::time::timeout(WAIT_LIMIT, stream.read_line(&mut line)).await.context("nothing came")??;
+    tokio::time::timeout(WAIT_LIMIT, stream.read_line(&mut line))
+        .await
+        .context("nothing came")??;
     Ok(line.trim_end().to_owned())
 }
 
@@ -220,7 +252,9 @@ impl TestEventStream {
                 return Ok(None);
             }
             let mut chunk = vec![0; size + 2];
-            tokio::time::timeout(WAIT_LIMIT, self.stream.read_exact(&mut chunk)).await.context("a chunk was cut")??;
+            tokio::time::timeout(WAIT_LIMIT, self.stream.read_exact(&mut chunk))
+                .await
+                .context("a chunk was cut")??;
             self.text.push_str(std::str::from_utf8(&chunk[..size])?);
             while let Some((event, rest)) = self.text.split_once("\n\n") {
                 self.ready.extend(parse_event(event)?);
@@ -231,9 +265,14 @@ impl TestEventStream {
     }
 
     /// Reads until an event matches.
-    pub async fn expect(&mut self, what: &str, fits: impl Fn(&TestEvent) -> bool) -> Result<TestEvent> {
+    pub async fn expect(
+        &mut self,
+        what: &str,
+        fits: impl Fn(&TestEvent) -> bool,
+    ) -> Result<TestEvent> {
         loop {
-            let event = self.next().await?.with_context(|| format!("the stream ended before {what}"))?;
+            let event =
+                self.next().await?.with_context(|| format!("the stream ended before {what}"))?;
             if fits(&event) {
                 return Ok(event);
             }
@@ -242,7 +281,8 @@ impl TestEventStream {
 
     /// Reads until this line.
     pub async fn expect_line(&mut self, text: &str) -> Result<TestEvent> {
-        self.expect(text, |event| event.name == "line" && event.data["line"] == text).await
+        self.expect(text, |event| event.name == "line" && event.data["line"] == text)
+            .await
     }
 
     /// Returns all events up to the end of the stream.
@@ -260,7 +300,8 @@ fn parse_event(event: &str) -> Result<Option<TestEvent>> {
     if event.starts_with(':') {
         return Ok(None);
     }
-    let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+    let field =
+        |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
     let data = field("data: ").with_context(|| format!("no data in {event}"))?;
     let name = field("event: ").with_context(|| format!("no name in {event}"))?;
     Ok(Some(TestEvent { name, id: field("id: "), data: serde_json::from_str(&data)? }))

@@ -28,7 +28,8 @@ impl Normaliser {
             Value::Array(items) => items.iter().map(|item| self.normalise_value(item)).collect(),
             Value::Object(members) => {
                 let member = |(key, item): (&String, &Value)| {
-                    let is_time = item.is_number() && (key == "timestamp" || key == "at" || key.ends_with("At"));
+                    let is_time = item.is_number()
+                        && (key == "timestamp" || key == "at" || key.ends_with("At"));
                     (key.clone(), if is_time { Value::from(0) } else { self.normalise_value(item) })
                 };
                 Value::Object(members.iter().map(member).collect())
@@ -81,7 +82,8 @@ fn is_word(character: char) -> bool {
 
 /// Returns true for an id of Wharf with this prefix.
 fn is_id(word: &str, prefix: &str) -> bool {
-    word.strip_prefix(prefix).is_some_and(|tail| tail.len() == 26 && tail.bytes().all(|b| b.is_ascii_alphanumeric()))
+    word.strip_prefix(prefix)
+        .is_some_and(|tail| tail.len() == 26 && tail.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
 fn is_uuid(word: &str) -> bool {
@@ -99,6 +101,7 @@ fn is_event(word: &str) -> bool {
 /// Returns true for RFC 3339 to the second or finer, in UTC.
 fn is_time(word: &str) -> bool {
     let shape = "dddd-dd-ddTdd:dd:dd";
-    let fits = |(byte, form): (u8, u8)| if form == b'd' { byte.is_ascii_digit() } else { byte == form };
+    let fits =
+        |(byte, form): (u8, u8)| if form == b'd' { byte.is_ascii_digit() } else { byte == form };
     word.ends_with('Z') && word.len() > shape.len() && word.bytes().zip(shape.bytes()).all(fits)
 }

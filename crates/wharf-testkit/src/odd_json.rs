@@ -77,8 +77,22 @@ const STRING_PIECES: &[&str] = &[
 ];
 const WILD_STRING_PIECES: &[&str] = &["\\ud83d", "\\ude00", "\\uDBFF\\uD800"];
 /// Keys without a meaning in the positions where they are used.
-const UNUSED_KEYS: &[&str] =
-    &["x", "", "é", "a b", "Id", "ID", "session_id", "sessionid", "traceparent", "\\u0078", "a\\/b", "0", "-", "$ref"];
+const UNUSED_KEYS: &[&str] = &[
+    "x",
+    "",
+    "é",
+    "a b",
+    "Id",
+    "ID",
+    "session_id",
+    "sessionid",
+    "traceparent",
+    "\\u0078",
+    "a\\/b",
+    "0",
+    "-",
+    "$ref",
+];
 
 impl<'a> OddJson<'a> {
     pub fn new(dice: &'a mut TestRandom, style: OddStyle) -> Self {
@@ -102,7 +116,8 @@ impl<'a> OddJson<'a> {
             2 => self.make_number(),
             3 | 4 => self.make_string(),
             5 | 6 => {
-                let items: Vec<String> = (0..self.dice.next_below(4)).map(|_| self.padded_value(depth)).collect();
+                let items: Vec<String> =
+                    (0..self.dice.next_below(4)).map(|_| self.padded_value(depth)).collect();
                 format!("[{}{}]", items.join(","), self.make_blank())
             }
             _ => self.make_members(&[], depth),
@@ -130,7 +145,11 @@ impl<'a> OddJson<'a> {
         let mut text = String::from("\"");
         for _ in 0..self.dice.next_below(6) {
             let wild = self.style.wild && self.dice.is_once_in(8);
-            text.push_str(self.dice.pick_one(if wild { WILD_STRING_PIECES } else { STRING_PIECES }));
+            text.push_str(self.dice.pick_one(if wild {
+                WILD_STRING_PIECES
+            } else {
+                STRING_PIECES
+            }));
         }
         text + "\""
     }
@@ -157,8 +176,13 @@ impl<'a> OddJson<'a> {
         for _ in 0..self.dice.next_below(4) {
             // The same key may occur twice.
             let key = self.dice.pick_one(UNUSED_KEYS).to_owned();
-            let value = if depth == 3 { self.make_value() } else { self.make_nested(depth.saturating_sub(1)) };
-            let place = usize::try_from(self.dice.next_below(all.len() as u64 + 1)).unwrap_or_default();
+            let value = if depth == 3 {
+                self.make_value()
+            } else {
+                self.make_nested(depth.saturating_sub(1))
+            };
+            let place =
+                usize::try_from(self.dice.next_below(all.len() as u64 + 1)).unwrap_or_default();
             all.insert(place, (key, value));
         }
         if known.len() > 1 {
@@ -168,7 +192,8 @@ impl<'a> OddJson<'a> {
         let mut text = String::from("{");
         for (place, (key, value)) in all.iter().enumerate() {
             let comma = if place == 0 { "" } else { "," };
-            let blanks = [self.make_blank(), self.make_blank(), self.make_blank(), self.make_blank()];
+            let blanks =
+                [self.make_blank(), self.make_blank(), self.make_blank(), self.make_blank()];
             let [a, b, c, d] = blanks;
             text.push_str(&format!("{comma}{a}\"{key}\"{b}:{c}{value}{d}"));
         }
@@ -180,7 +205,8 @@ impl<'a> OddJson<'a> {
         if !self.dice.is_once_in(5) {
             return key.to_owned();
         }
-        let place = usize::try_from(self.dice.next_below(key.chars().count() as u64)).unwrap_or_default();
+        let place =
+            usize::try_from(self.dice.next_below(key.chars().count() as u64)).unwrap_or_default();
         let letter = |(at, letter): (usize, char)| {
             if at == place { format!("\\u{:04x}", u32::from(letter)) } else { letter.to_string() }
         };
@@ -188,16 +214,25 @@ impl<'a> OddJson<'a> {
     }
 
     fn make_blank(&mut self) -> &'static str {
-        let choices: &[&str] =
-            if self.style.breaks { &[" ", "  ", "\t", "\n", "\r\n", " \n  "] } else { &[" ", "   ", "\t"] };
+        let choices: &[&str] = if self.style.breaks {
+            &[" ", "  ", "\t", "\n", "\r\n", " \n  "]
+        } else {
+            &[" ", "   ", "\t"]
+        };
         if self.dice.is_once_in(4) { self.dice.pick_one(choices) } else { "" }
     }
 
     /// Returns a notification or request of this method for a session; a request has an id.
-    pub fn make_message(&mut self, method: &str, is_request: bool, params: &[(&str, String)]) -> String {
+    pub fn make_message(
+        &mut self,
+        method: &str,
+        is_request: bool,
+        params: &[(&str, String)],
+    ) -> String {
         let mut inner = vec![("sessionId", SESSION_MARK.to_owned())];
         inner.extend(params.iter().cloned());
-        let mut outer = vec![("jsonrpc", "\"2.0\"".to_owned()), ("method", format!("\"{method}\""))];
+        let mut outer =
+            vec![("jsonrpc", "\"2.0\"".to_owned()), ("method", format!("\"{method}\""))];
         outer.push(("params", self.make_object(&inner)));
         if is_request {
             outer.push(("id", ID_MARK.to_owned()));

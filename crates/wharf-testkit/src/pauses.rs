@@ -22,7 +22,11 @@ pub struct PauseWatch {
 impl PauseWatch {
     /// Starts the watch, and the time that is checked.
     pub fn start() -> Self {
-        let watch = Self { began: Instant::now(), paused_micros: Arc::default(), is_over: Arc::default() };
+        let watch = Self {
+            began: Instant::now(),
+            paused_micros: Arc::default(),
+            is_over: Arc::default(),
+        };
         let paused_micros = Arc::clone(&watch.paused_micros);
         let is_over = Arc::clone(&watch.is_over);
         thread::spawn(move || {
@@ -30,7 +34,10 @@ impl PauseWatch {
                 let before = Instant::now();
                 thread::park_timeout(CHECK_INTERVAL);
                 let late = before.elapsed().saturating_sub(CHECK_INTERVAL);
-                paused_micros.fetch_add(u64::try_from(late.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+                paused_micros.fetch_add(
+                    u64::try_from(late.as_micros()).unwrap_or(u64::MAX),
+                    Ordering::Relaxed,
+                );
             }
         });
         watch
@@ -45,7 +52,10 @@ impl PauseWatch {
     pub fn expect_within(&self, promised: Duration, subject: &str) -> Result<()> {
         let took = self.began.elapsed();
         let allowed = self.allow(promised);
-        ensure!(took <= allowed, "{subject} took {took:?}; {promised:?} are promised, {allowed:?} with pauses");
+        ensure!(
+            took <= allowed,
+            "{subject} took {took:?}; {promised:?} are promised, {allowed:?} with pauses"
+        );
         Ok(())
     }
 }

@@ -46,7 +46,8 @@ pub fn tick_latency(frame: &[u8]) -> Option<Duration> {
     const TICK_MARK: &[u8] = b"\"text\":\"tick ";
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     // A tick is short; long lines of a burst are not searched.
-    let start = (frame.len() < 400).then(|| frame.windows(TICK_MARK.len()).position(|part| part == TICK_MARK))??
+    let start = (frame.len() < 400)
+        .then(|| frame.windows(TICK_MARK.len()).position(|part| part == TICK_MARK))??
         + TICK_MARK.len();
     let text = frame[start..].split(|byte| *byte == b'"').next()?;
     let nanos = std::str::from_utf8(text).ok()?.split(' ').nth(1)?.parse().ok()?;
@@ -56,7 +57,11 @@ pub fn tick_latency(frame: &[u8]) -> Option<Duration> {
 /// Runs one script in a new agent and reads its stdout line by line, as a host has to.
 pub fn measure_pipe(agent: &Path, script: &str) -> Result<TrafficMeasurement> {
     let mut command = program::new_command(agent);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("starting the agent")?;
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("starting the agent")?;
     let outcome = run_conversation(&mut child, script);
     let _ = child.kill();
     let _ = child.wait();
@@ -65,8 +70,16 @@ pub fn measure_pipe(agent: &Path, script: &str) -> Result<TrafficMeasurement> {
 
 fn run_conversation(child: &mut Child, script: &str) -> Result<TrafficMeasurement> {
     let mut stdin = child.stdin.take().context("taking the agent's stdin")?;
-    let mut stdout = BufReader::with_capacity(64 * 1024, child.stdout.take().context("taking the agent's stdout")?);
-    let opened = call_method(&mut stdin, &mut stdout, "session/new", json!({ "cwd": "/", "mcpServers": [] }))?;
+    let mut stdout = BufReader::with_capacity(
+        64 * 1024,
+        child.stdout.take().context("taking the agent's stdout")?,
+    );
+    let opened = call_method(
+        &mut stdin,
+        &mut stdout,
+        "session/new",
+        json!({ "cwd": "/", "mcpServers": [] }),
+    )?;
     let session = &opened["result"]["sessionId"];
     let prompt = json!({ "sessionId": session, "prompt": [{ "type": "text", "text": script }] });
     let started_at = Instant::now();

@@ -8,7 +8,10 @@ use anyhow::Result;
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Returns the first `Some` of `look`, or `None` at the limit.
-pub async fn poll_until<T>(limit: Duration, mut look: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
+pub async fn poll_until<T>(
+    limit: Duration,
+    mut look: impl FnMut() -> Result<Option<T>>,
+) -> Result<Option<T>> {
     let give_up_at = Instant::now() + limit;
     loop {
         let seen = look()?;

@@ -31,7 +31,8 @@ pub fn mark_command(command: &mut Command, mark: &Path) {
 pub fn kill_marked(mark: &Path, limit: Duration) -> Result<(), Vec<u32>> {
     let give_up_at = Instant::now() + limit;
     loop {
-        let (keepers, others): (Vec<u32>, Vec<u32>) = list_marked(mark).into_iter().partition(|pid| is_keeper(*pid));
+        let (keepers, others): (Vec<u32>, Vec<u32>) =
+            list_marked(mark).into_iter().partition(|pid| is_keeper(*pid));
         // A keeper is the parent of all that it keeps: without it, a process that has emptied its environment is lost.
         let next = if others.is_empty() { keepers } else { others };
         if next.is_empty() {
@@ -92,7 +93,10 @@ pub fn wait_exit(child: &mut Child, limit: Duration) -> std::io::Result<Option<E
 
 /// Waits for the kernel to report the end of a process, at most until `give_up_at`. Returns at once if there is no such process.
 fn wait_for_end(pid: u32, give_up_at: Instant) {
-    let Some(process) = as_pid(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else { return };
+    let Some(process) = as_pid(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+    else {
+        return;
+    };
     loop {
         let left = give_up_at.saturating_duration_since(Instant::now());
         // A limit beyond the kernel's range counts as none.
@@ -157,8 +161,10 @@ pub fn list_descendants(pid: u32) -> Vec<u32> {
 
 /// Returns these processes, each once, and behind them all that descend from them.
 fn with_descendants(mut found: Vec<u32>) -> Vec<u32> {
-    let parents: Vec<(u32, u32)> =
-        list_pids().into_iter().filter_map(|child| Some((child, read_stat(child)?.get(1)?.parse().ok()?))).collect();
+    let parents: Vec<(u32, u32)> = list_pids()
+        .into_iter()
+        .filter_map(|child| Some((child, read_stat(child)?.get(1)?.parse().ok()?)))
+        .collect();
     let mut next = 0;
     while let Some(parent) = found.get(next).copied() {
         let children = parents.iter().filter(|(_, of)| *of == parent).map(|(child, _)| *child);

@@ -32,7 +32,11 @@ fn locate_program(variable: &str, name: &str, package: &str) -> Result<PathBuf> 
         None => find_beside(name)?,
     };
     if !path.is_file() {
-        let release = if path.components().any(|part| part.as_os_str() == "release") { " --release" } else { "" };
+        let release = if path.components().any(|part| part.as_os_str() == "release") {
+            " --release"
+        } else {
+            ""
+        };
         bail!(
             "no program at {}; build it first: cargo build{release} -p {package} --bins (or set {variable})",
             path.display()
@@ -41,7 +45,10 @@ fn locate_program(variable: &str, name: &str, package: &str) -> Result<PathBuf> 
     Ok(path)
 }
 
-#[expect(clippy::disallowed_methods, reason = "all processes of the test tools are started from here")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "all processes of the test tools are started from here"
+)]
 pub(crate) fn new_command(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
 }

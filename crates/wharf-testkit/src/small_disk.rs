@@ -19,7 +19,10 @@ impl SmallDisk {
     /// Mounts a disk. `size` has the form of `mount`, such as `8m`.
     pub fn mount(path: &Path, size: &str) -> Result<Self> {
         fs::create_dir_all(path)?;
-        run_on_path(&["mount", "-t", "tmpfs", "-o", &format!("size={size},mode=0700"), "tmpfs"], path)?;
+        run_on_path(
+            &["mount", "-t", "tmpfs", "-o", &format!("size={size},mode=0700"), "tmpfs"],
+            path,
+        )?;
         Ok(Self { path: path.to_owned() })
     }
 
@@ -31,7 +34,10 @@ impl SmallDisk {
         };
         let tried = tried();
         if let Err(error) = &tried {
-            let _ = writeln!(std::io::stderr(), "SKIPPED: this test needs a disk of its own. {error:#}");
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED: this test needs a disk of its own. {error:#}"
+            );
         }
         tried.is_ok()
     }
@@ -50,9 +56,18 @@ impl Drop for SmallDisk {
 
 fn run_on_path(command: &[&str], path: &Path) -> Result<()> {
     let (program, arguments) = command.split_first().context("no program")?;
-    let output = program::new_command(program).args(arguments).arg(path).output().context("starting mount")?;
+    let output = program::new_command(program)
+        .args(arguments)
+        .arg(path)
+        .output()
+        .context("starting mount")?;
     if !output.status.success() {
-        bail!("{} {}: {}", command.join(" "), path.display(), String::from_utf8_lossy(&output.stderr).trim());
+        bail!(
+            "{} {}: {}",
+            command.join(" "),
+            path.display(),
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
     }
     Ok(())
 }

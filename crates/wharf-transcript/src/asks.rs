@@ -3,14 +3,16 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use wharf_api::{AskAnswer, AskForm, AskOption, AskState, AskSubject, RowAsk, RowBody, RowPart, RowTool};
+use wharf_api::{
+    AskAnswer, AskForm, AskOption, AskState, AskSubject, RowAsk, RowBody, RowPart, RowTool,
+};
 use wharf_core::{Ask, AskId, AskKind, AskOutcome, Sender};
 use wharf_json::{Json, ReadError};
 
 use crate::fold::FoldStep;
 use crate::limits::{
-    MAX_ASK_OPTIONS, MAX_FORM_BYTES, MAX_MESSAGE_BYTES, MAX_NAMED_ASKS, MAX_OPTION_ID_BYTES, MAX_OPTION_IDS_BYTES,
-    MAX_PATH_BYTES, MAX_TITLE_BYTES, MAX_TOOL_TEXT_BYTES,
+    MAX_ASK_OPTIONS, MAX_FORM_BYTES, MAX_MESSAGE_BYTES, MAX_NAMED_ASKS, MAX_OPTION_ID_BYTES,
+    MAX_OPTION_IDS_BYTES, MAX_PATH_BYTES, MAX_TITLE_BYTES, MAX_TOOL_TEXT_BYTES,
 };
 use crate::messages::end_run;
 use crate::paths::is_outside;
@@ -35,7 +37,10 @@ pub(crate) struct PendingAsk {
 /// Adds the row of an ask. Its request may tell more of the tool call, which is noted there first.
 pub(crate) fn open_ask(step: &mut FoldStep<'_, impl RowStore>, ask: &Ask) {
     end_run(step);
-    let params = Json::parse(ask.frame.bytes()).and_then(|request| request.member("params")).ok().flatten();
+    let params = Json::parse(ask.frame.bytes())
+        .and_then(|request| request.member("params"))
+        .ok()
+        .flatten();
     let tool = match (ask.kind, params) {
         (AskKind::Permission, Some(params)) => note_tool_call(step, params).unwrap_or_default(),
         (AskKind::Permission | AskKind::Elicitation, _) => None,
@@ -66,7 +71,9 @@ pub(crate) fn open_ask(step: &mut FoldStep<'_, impl RowStore>, ask: &Ask) {
         tool: tool_row.map(|row| row.id),
         options,
         more_options,
-        form: params.filter(|_| ask.kind == AskKind::Elicitation).map(|params| read_form(params, &step.fold.texts)),
+        form: params
+            .filter(|_| ask.kind == AskKind::Elicitation)
+            .map(|params| read_form(params, &step.fold.texts)),
         subject,
         answer: None,
     };
@@ -77,8 +84,13 @@ pub(crate) fn open_ask(step: &mut FoldStep<'_, impl RowStore>, ask: &Ask) {
 }
 
 /// Takes the tool call of a permission as an update of it, and returns its row.
-fn note_tool_call(step: &mut FoldStep<'_, impl RowStore>, params: Json<'_>) -> Result<Option<RowNumber>, ReadError> {
-    let Some(call) = params.member("toolCall")?.filter(|call| call.is_object()) else { return Ok(None) };
+fn note_tool_call(
+    step: &mut FoldStep<'_, impl RowStore>,
+    params: Json<'_>,
+) -> Result<Option<RowNumber>, ReadError> {
+    let Some(call) = params.member("toolCall")?.filter(|call| call.is_object()) else {
+        return Ok(None);
+    };
     let Some(id) = call.member("toolCallId")?.and_then(Json::text) else { return Ok(None) };
     tools::tool_call_update(step, call, None)?;
     Ok(tools::find_tool(step, &id))
@@ -86,7 +98,9 @@ fn note_tool_call(step: &mut FoldStep<'_, impl RowStore>, params: Json<'_>) -> R
 
 /// Lets the row of the tool call name its ask.
 fn name_ask(step: &mut FoldStep<'_, impl RowStore>, tool: Option<RowNumber>, ask: RowNumber) {
-    let (Some(tool), Some(id)) = (tool, step.rows.row_mut(ask).map(|row| row.id.clone())) else { return };
+    let (Some(tool), Some(id)) = (tool, step.rows.row_mut(ask).map(|row| row.id.clone())) else {
+        return;
+    };
     step.change(tool, |row| {
         if let RowBody::Tool(tool) = &mut row.body
             && tool.asks.len() < MAX_NAMED_ASKS
@@ -98,8 +112,13 @@ fn name_ask(step: &mut FoldStep<'_, impl RowStore>, tool: Option<RowNumber>, ask
 
 /// Returns the subject of a permission about a tool call.
 fn subject_of(tool: &RowTool) -> AskSubject {
-    let mut paths: Vec<String> = tool.locations.iter().map(|location| location.path.clone()).collect();
-    for diff in tool.diffs.iter().filter(|diff| !tool.locations.iter().any(|location| location.path == diff.path)) {
+    let mut paths: Vec<String> =
+        tool.locations.iter().map(|location| location.path.clone()).collect();
+    for diff in tool
+        .diffs
+        .iter()
+        .filter(|diff| !tool.locations.iter().any(|location| location.path == diff.path))
+    {
         paths.push(diff.path.clone());
     }
     // It may differ from the locations that the agent tells.
@@ -109,13 +128,20 @@ fn subject_of(tool: &RowTool) -> AskSubject {
         RowPart::Text(text) => Some(text.text.as_str()),
         RowPart::Blob(_) | RowPart::File(_) | RowPart::Unknown => None,
     });
-    let text = shown.chain(tool.output.iter().map(|output| output.text.as_str())).collect::<Vec<_>>().join("\n");
+    let text = shown
+        .chain(tool.output.iter().map(|output| output.text.as_str()))
+        .collect::<Vec<_>>()
+        .join("\n");
     let has_other = tool.command.is_some() || !tool.diffs.is_empty();
-    let text =
-        Some(text).filter(|text| !text.trim().is_empty()).or_else(|| describe_input(tool).filter(|_| !has_other));
+    let text = Some(text)
+        .filter(|text| !text.trim().is_empty())
+        .or_else(|| describe_input(tool).filter(|_| !has_other));
     let text = text.map(|text| text[..text.floor_char_boundary(MAX_TOOL_TEXT_BYTES)].to_owned());
-    let title = [&tool.title, tool.command.as_ref().unwrap_or(&tool.title)].into_iter().find(|text| !text.is_empty());
-    let detailed = tool.command.is_some() || !tool.diffs.is_empty() || text.is_some() || !paths.is_empty();
+    let title = [&tool.title, tool.command.as_ref().unwrap_or(&tool.title)]
+        .into_iter()
+        .find(|text| !text.is_empty());
+    let detailed =
+        tool.command.is_some() || !tool.diffs.is_empty() || text.is_some() || !paths.is_empty();
     AskSubject {
         title: title.cloned().unwrap_or_else(|| "Tool call".to_owned()),
         command: tool.command.clone(),
@@ -139,7 +165,9 @@ fn describe_input(tool: &RowTool) -> Option<String> {
         Value::Null => return None,
         Value::Array(items) if items.is_empty() => return None,
         Value::String(text) => return Some(text.clone()).filter(|text| !text.trim().is_empty()),
-        other @ (Value::Array(_) | Value::Number(_) | Value::Bool(_)) => return Some(other.to_string()),
+        other @ (Value::Array(_) | Value::Number(_) | Value::Bool(_)) => {
+            return Some(other.to_string());
+        }
     };
     let line = |(name, value): (&String, &Value)| match value.as_str() {
         Some(text) if text.contains('\n') => format!("{name}:\n{text}"),
@@ -160,7 +188,12 @@ fn form_subject(params: Json<'_>, texts: &TextRules) -> AskSubject {
     let message = params.text_at(&["message"]).ok().flatten().unwrap_or_default();
     let text = texts.filter_start(&message, MAX_MESSAGE_BYTES);
     let title = texts.clean_line(&message, MAX_TITLE_BYTES);
-    AskSubject { title, detailed: !text.is_empty(), text: (!text.is_empty()).then_some(text), ..AskSubject::default() }
+    AskSubject {
+        title,
+        detailed: !text.is_empty(),
+        text: (!text.is_empty()).then_some(text),
+        ..AskSubject::default()
+    }
 }
 
 /// Reads the options of a permission, and counts those that a row has no room for.
@@ -170,7 +203,9 @@ fn read_options(params: Json<'_>, texts: &TextRules) -> Result<(Vec<AskOption>, 
     let Some(options) = params.member("options")? else { return Ok((found, more)) };
     let mut room = MAX_OPTION_IDS_BYTES;
     for option in options.items().filter(|option| option.is_object()) {
-        let word = |name| Ok::<_, ReadError>(option.member(name)?.and_then(Json::text).unwrap_or_default());
+        let word = |name| {
+            Ok::<_, ReadError>(option.member(name)?.and_then(Json::text).unwrap_or_default())
+        };
         let id = option.member("optionId")?.and_then(Json::text_or_number).unwrap_or_default();
         // The id is sent back as it is, so it cannot be cut. A choice that cannot be made is not offered.
         let bytes = json_bytes(&id);
@@ -199,11 +234,22 @@ fn name_option(name: &str, kind: &str) -> String {
 }
 
 fn read_form(params: Json<'_>, texts: &TextRules) -> AskForm {
-    let schema = params.member("requestedSchema").ok().flatten().filter(|schema| schema.raw().len() <= MAX_FORM_BYTES);
-    let url =
-        params.member("url").ok().flatten().and_then(Json::text).map(|url| texts.clean_line(&url, MAX_MESSAGE_BYTES));
+    let schema = params
+        .member("requestedSchema")
+        .ok()
+        .flatten()
+        .filter(|schema| schema.raw().len() <= MAX_FORM_BYTES);
+    let url = params
+        .member("url")
+        .ok()
+        .flatten()
+        .and_then(Json::text)
+        .map(|url| texts.clean_line(&url, MAX_MESSAGE_BYTES));
     let schema = schema.map(|schema| texts.filter_value(schema));
-    AskForm { schema: schema.filter(|schema| schema.to_string().len() <= MAX_FORM_BYTES), url }
+    AskForm {
+        schema: schema.filter(|schema| schema.to_string().len() <= MAX_FORM_BYTES),
+        url,
+    }
 }
 
 /// Returns an open ask in one line; `name` is that of its tool call.
@@ -223,8 +269,13 @@ fn summarise_answer(summary: &str, ask: &RowAsk, texts: &TextRules) -> String {
 
 /// Renews the subjects of the open asks about a tool call that has changed.
 pub(crate) fn follow_tool(step: &mut FoldStep<'_, impl RowStore>, tool: RowNumber) {
-    let open: Vec<RowNumber> =
-        step.fold.asks.values().filter(|ask| ask.tool == Some(tool)).map(|ask| ask.row).collect();
+    let open: Vec<RowNumber> = step
+        .fold
+        .asks
+        .values()
+        .filter(|ask| ask.tool == Some(tool))
+        .map(|ask| ask.row)
+        .collect();
     if open.is_empty() {
         return;
     }
@@ -265,11 +316,14 @@ pub(crate) fn resolve_ask(
     step.change(open.row, |row| {
         row.open = false;
         if let RowBody::Ask(ask) = &mut row.body {
-            let chosen = option.and_then(|id| ask.options.iter().find(|option| option.option_id == id));
+            let chosen =
+                option.and_then(|id| ask.options.iter().find(|option| option.option_id == id));
             let name = chosen.map(|option| option.name.clone());
             let is_answer = matches!(state, AskState::Answered | AskState::Declined);
             ask.answer = is_answer.then(|| AskAnswer {
-                option: option.filter(|id| json_bytes(id) <= MAX_OPTION_ID_BYTES).map(str::to_owned),
+                option: option
+                    .filter(|id| json_bytes(id) <= MAX_OPTION_ID_BYTES)
+                    .map(str::to_owned),
                 name,
                 by: by.map(to_actor),
                 at,

@@ -27,7 +27,8 @@ pub(crate) fn read_block<'a>(
     texts: &TextRules,
     rows: &mut impl RowStore,
 ) -> Result<Option<ContentBlock<'a>>, ReadError> {
-    let members = if block.is_object() { block.several_members(["type", "text"])? } else { [None; 2] };
+    let members =
+        if block.is_object() { block.several_members(["type", "text"])? } else { [None; 2] };
     read_block_members(block, members, texts, rows)
 }
 
@@ -42,12 +43,18 @@ pub(crate) fn read_block_members<'a>(
     let text = text.and_then(Json::text_chunk);
     Ok(match (kind.as_deref(), text) {
         (Some("text") | None, Some(text)) => Some(ContentBlock::Text(text)),
-        (Some("image" | "audio"), _) => read_media(block, kind.as_deref().unwrap_or_default(), texts, rows)?,
-        (Some("resource"), _) => match block.member("resource")?.filter(|resource| resource.is_object()) {
-            Some(resource) if resource.has_key("blob") => read_media(resource, "resource", texts, rows)?,
-            Some(resource) => read_file(resource, texts)?,
-            None => None,
-        },
+        (Some("image" | "audio"), _) => {
+            read_media(block, kind.as_deref().unwrap_or_default(), texts, rows)?
+        }
+        (Some("resource"), _) => {
+            match block.member("resource")?.filter(|resource| resource.is_object()) {
+                Some(resource) if resource.has_key("blob") => {
+                    read_media(resource, "resource", texts, rows)?
+                }
+                Some(resource) => read_file(resource, texts)?,
+                None => None,
+            }
+        }
         (Some("resource_link"), _) => read_file(block, texts)?,
         (Some(other), _) => {
             let text = format!("[{}]", clean_word(other));
@@ -62,7 +69,10 @@ fn text_of(object: Json<'_>, name: &str) -> Result<Option<String>, ReadError> {
 }
 
 /// Reads a file or resource that is named.
-fn read_file<'a>(object: Json<'a>, texts: &TextRules) -> Result<Option<ContentBlock<'a>>, ReadError> {
+fn read_file<'a>(
+    object: Json<'a>,
+    texts: &TextRules,
+) -> Result<Option<ContentBlock<'a>>, ReadError> {
     let Some(uri) = text_of(object, "uri")? else { return Ok(None) };
     let name = match text_of(object, "name")? {
         Some(name) => texts.clean_line(&name, MAX_PATH_BYTES),
@@ -185,14 +195,24 @@ impl PartList {
         match extend_text(last, text, self.room) {
             Overflow::Nothing => {}
             Overflow::Whole(whole) => self.whole_texts.push((index, whole)),
-            Overflow::More => self.whole_texts.last_mut().into_iter().for_each(|(_, whole)| whole.push_str(text)),
+            Overflow::More => self
+                .whole_texts
+                .last_mut()
+                .into_iter()
+                .for_each(|(_, whole)| whole.push_str(text)),
         }
         self.room -= last.text.len() - before;
     }
 }
 
 fn is_text(block: Json<'_>) -> bool {
-    block.is_object() && block.member("type").ok().flatten().and_then(Json::text).is_none_or(|kind| kind == "text")
+    block.is_object()
+        && block
+            .member("type")
+            .ok()
+            .flatten()
+            .and_then(Json::text)
+            .is_none_or(|kind| kind == "text")
 }
 
 /// The text that a row leaves out after its part was extended.
@@ -217,7 +237,12 @@ pub(crate) fn extend_text(part: &mut RowTextPart, text: &str, room: usize) -> Ov
         return Overflow::Nothing;
     }
     let whole = format!("{}{}", part.text, &text[end..]);
-    part.cut = Some(RowCut { bytes: whole.len() as u64, missing_lines: None, tail: None, whole: None });
+    part.cut = Some(RowCut {
+        bytes: whole.len() as u64,
+        missing_lines: None,
+        tail: None,
+        whole: None,
+    });
     Overflow::Whole(whole)
 }
 
@@ -243,7 +268,9 @@ pub(crate) fn summarise_parts(parts: &[RowPart], texts: &TextRules) -> String {
             words.push(' ');
         }
         match part {
-            RowPart::Text(text) => words.push_str(&text.text[..text.text.floor_char_boundary(1024)]),
+            RowPart::Text(text) => {
+                words.push_str(&text.text[..text.text.floor_char_boundary(1024)])
+            }
             RowPart::Blob(blob) => words.push_str(&format!("[{} {}]", blob.media, blob.mime)),
             RowPart::File(file) => words.push_str(file.name.as_deref().unwrap_or(&file.uri)),
             RowPart::Unknown => {}

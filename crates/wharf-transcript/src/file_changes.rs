@@ -42,7 +42,9 @@ pub fn list_file_changes(row: &TranscriptRow) -> Vec<RowFileChange> {
         kind: match diff.change {
             FileChange::Create => FileChangeKind::Created,
             FileChange::Delete if deletes => FileChangeKind::Deleted,
-            FileChange::Delete | FileChange::Modify | FileChange::Other(_) => FileChangeKind::Changed,
+            FileChange::Delete | FileChange::Modify | FileChange::Other(_) => {
+                FileChangeKind::Changed
+            }
         },
         added: diff.added,
         removed: diff.removed,

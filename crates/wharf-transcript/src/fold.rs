@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use wharf_api::{RowBody, TranscriptRow};
 use wharf_core::{
-    AgentEvent, AskEvent, Epoch, Event, EventId, FailureText, Millis, PromptEvent, Raw, Seq, SessionEvent,
-    StorageEvent, UpdateKind,
+    AgentEvent, AskEvent, Epoch, Event, EventId, FailureText, Millis, PromptEvent, Raw, Seq,
+    SessionEvent, StorageEvent, UpdateKind,
 };
 use wharf_json::{Json, OpenValue, ReadError};
 
@@ -21,8 +21,8 @@ use crate::tool_streams::OpenToolTexts;
 use crate::turns::OpenTurn;
 use crate::usage::{ReportedUsage, TokenCounter};
 use crate::{
-    RowKey, RowNumber, RowStore, asks, format_timestamp, messages, notices, plans, prompts, tools, turn_end, turns,
-    usage,
+    RowKey, RowNumber, RowStore, asks, format_timestamp, messages, notices, plans, prompts, tools,
+    turn_end, turns, usage,
 };
 
 /// The state between two events: all that the rows of later events depend on, besides the rows themselves. It is small, so that it
@@ -114,7 +114,9 @@ impl Fold {
             Event::Agent(event) => apply_agent(step, event),
             Event::Prompt(event) => apply_prompt(step, event),
             Event::Ask(AskEvent::Opened(ask)) => asks::open_ask(step, ask),
-            Event::Ask(AskEvent::Resolved { ask, outcome, by }) => asks::resolve_ask(step, *ask, outcome, by.as_ref()),
+            Event::Ask(AskEvent::Resolved { ask, outcome, by }) => {
+                asks::resolve_ask(step, *ask, outcome, by.as_ref())
+            }
             Event::Storage(StorageEvent::Paused { why }) => notices::storage_paused(step, *why),
             Event::Storage(StorageEvent::Continued) => notices::storage_continued(step),
             Event::Lost(lost) => {
@@ -166,7 +168,9 @@ fn apply_session(step: &mut FoldStep<'_, impl RowStore>, event: &SessionEvent) {
             notices::session_ended(step, ending);
         }
         // The description of a session is no part of its conversation.
-        SessionEvent::Renamed { .. } | SessionEvent::Labelled { .. } | SessionEvent::Archived { .. } => {}
+        SessionEvent::Renamed { .. }
+        | SessionEvent::Labelled { .. }
+        | SessionEvent::Archived { .. } => {}
     }
 }
 
@@ -185,7 +189,8 @@ fn apply_agent(step: &mut FoldStep<'_, impl RowStore>, event: &AgentEvent) {
         }
         AgentEvent::Updated { update, frame, tool, .. } => {
             step.fold.tokens.add_update(*update, frame);
-            let applied = open_update(frame).and_then(|opened| apply_update(step, *update, opened, tool.as_ref()));
+            let applied = open_update(frame)
+                .and_then(|opened| apply_update(step, *update, opened, tool.as_ref()));
             if let Err(error) = applied {
                 notices::unreadable(step, &error);
             }
@@ -218,11 +223,18 @@ fn apply_update(
 }
 
 /// Takes updates that the core does not tell apart: those of ACP v2 and of proposals.
-fn apply_other_update(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) -> Result<(), ReadError> {
+fn apply_other_update(
+    step: &mut FoldStep<'_, impl RowStore>,
+    update: Json<'_>,
+) -> Result<(), ReadError> {
     let tag = update.text_at(&["sessionUpdate"])?.unwrap_or_default();
     let is_v2 = matches!(
         &*tag,
-        "agent_message" | "agent_thought" | "user_message" | "state_update" | "tool_call_content_chunk"
+        "agent_message"
+            | "agent_thought"
+            | "user_message"
+            | "state_update"
+            | "tool_call_content_chunk"
     );
     step.fold.agent.speaks_v2 |= is_v2;
     match &*tag {
@@ -249,11 +261,15 @@ fn apply_other_update(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) 
 
 fn apply_prompt(step: &mut FoldStep<'_, impl RowStore>, event: &PromptEvent) {
     match event {
-        PromptEvent::Accepted { prompt, sender, frame, .. } => prompts::accept(step, prompt, sender, frame),
+        PromptEvent::Accepted { prompt, sender, frame, .. } => {
+            prompts::accept(step, prompt, sender, frame)
+        }
         PromptEvent::Updated { prompt, by, frame, .. } => prompts::edit(step, prompt, by, frame),
         PromptEvent::Moved { .. } => {}
         PromptEvent::TurnStarted { prompt, .. } => turns::begin_turn(step, prompt),
-        PromptEvent::CancelRequested { prompt, limit, .. } => turns::note_cancel(step, prompt, *limit),
+        PromptEvent::CancelRequested { prompt, limit, .. } => {
+            turns::note_cancel(step, prompt, *limit)
+        }
         PromptEvent::Ended { prompt, end, failure } => {
             turns::end_prompt(step, prompt, end);
             if let Some(failure) = failure {
@@ -330,7 +346,11 @@ impl<S: RowStore> FoldStep<'_, S> {
     }
 
     /// Changes a row, and its revision with it. Returns false if there is no such row.
-    pub(crate) fn change(&mut self, number: RowNumber, with: impl FnOnce(&mut TranscriptRow)) -> bool {
+    pub(crate) fn change(
+        &mut self,
+        number: RowNumber,
+        with: impl FnOnce(&mut TranscriptRow),
+    ) -> bool {
         let seq = self.id.seq.0;
         let at = self.at;
         let Some(row) = self.rows.row_mut(number) else { return false };
@@ -352,7 +372,9 @@ impl<S: RowStore> FoldStep<'_, S> {
 
     /// Notes that a row has changed as a whole in this event.
     fn note_change(&mut self, number: RowNumber, from: u64) {
-        let noted = self.changes[self.first_change..].iter_mut().find(|change| change.number() == number);
+        let noted = self.changes[self.first_change..]
+            .iter_mut()
+            .find(|change| change.number() == number);
         match noted {
             Some(RowChange::Row { .. }) => {}
             Some(append @ RowChange::Append { .. }) => {
@@ -364,7 +386,13 @@ impl<S: RowStore> FoldStep<'_, S> {
     }
 
     /// Notes that the text of a row has grown, after `row_mut` has changed it.
-    pub(crate) fn note_append(&mut self, number: RowNumber, part: usize, text: String, is_tail: bool) {
+    pub(crate) fn note_append(
+        &mut self,
+        number: RowNumber,
+        part: usize,
+        text: String,
+        is_tail: bool,
+    ) {
         let seq = self.id.seq.0;
         let at = self.at;
         let Some(row) = self.rows.row_mut(number) else { return };
@@ -373,7 +401,9 @@ impl<S: RowStore> FoldStep<'_, S> {
         let whole_texts = fit_row(row);
         let is_changed = whole_texts.is_some();
         self.keep_texts(number, whole_texts);
-        if is_changed || self.changes[self.first_change..].iter().any(|change| change.number() == number) {
+        if is_changed
+            || self.changes[self.first_change..].iter().any(|change| change.number() == number)
+        {
             self.note_change(number, from);
         } else {
             self.changes.push(RowChange::Append { number, from, part, text, is_tail });

@@ -5,7 +5,10 @@
 //!
 //! Invariants: a row never moves and never disappears; its revision is the seq of the last event that changed it; no row has
 //! more than [`MAX_ROW_BYTES`] as JSON; text is redacted before it reaches a row, unless secrets are asked for.
-#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves"))]
+#![cfg_attr(
+    test,
+    expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")
+)]
 
 mod asks;
 mod content;

@@ -55,9 +55,19 @@ mod tests {
     #[test]
     fn digests_are_equal_for_the_same_events_only() {
         assert!(digest(&[]).is_empty() && !digest(&[(1, 1)]).is_empty());
-        assert_eq!(digest(&[(2, 3), (4, 4), (9, 9)]), digest(&[(2, 4), (9, 9)]), "a run in two pages");
-        let others: [&[(u64, u64)]; 6] =
-            [&[], &[(9, 9)], &[(2, 4)], &[(2, 3), (9, 9)], &[(2, 2), (4, 4), (9, 9)], &[(2, 4), (9, 10)]];
+        assert_eq!(
+            digest(&[(2, 3), (4, 4), (9, 9)]),
+            digest(&[(2, 4), (9, 9)]),
+            "a run in two pages"
+        );
+        let others: [&[(u64, u64)]; 6] = [
+            &[],
+            &[(9, 9)],
+            &[(2, 4)],
+            &[(2, 3), (9, 9)],
+            &[(2, 2), (4, 4), (9, 9)],
+            &[(2, 4), (9, 10)],
+        ];
         for other in others {
             assert_ne!(digest(other), digest(&[(2, 4), (9, 9)]), "{other:?}");
         }

@@ -7,7 +7,8 @@ use wharf_api::{RowBody, RowPart, RowText, RowTextPart, TranscriptRow};
 use wharf_json::{Json, NestedMembers, OpenValue, ReadError, TextChunk};
 
 use crate::content::{
-    ContentBlock, PartList, read_block, read_block_members, read_blocks, set_addresses, summarise_parts,
+    ContentBlock, PartList, read_block, read_block_members, read_blocks, set_addresses,
+    summarise_parts,
 };
 use crate::fold::FoldStep;
 use crate::limits::{MAX_PARTS, MAX_SUMMARY_CHARS, MAX_TEXT_BYTES};
@@ -76,7 +77,8 @@ pub(crate) fn append_chunk(
     let Some(content) = content else { return Ok(()) };
     let message_id = message_id.and_then(Json::text);
     // An id that the run has is clean already.
-    let goes_on = |run: &TextRun| run.kind == kind && run.message_id.as_deref() == message_id.as_deref();
+    let goes_on =
+        |run: &TextRun| run.kind == kind && run.message_id.as_deref() == message_id.as_deref();
     if !step.fold.run.as_ref().is_some_and(goes_on) {
         continue_run(step, kind, message_id.map(|id| clean_word(&id)));
     }
@@ -86,7 +88,10 @@ pub(crate) fn append_chunk(
 }
 
 /// Appends content to the open run: text grows its row, other content is a part of its own.
-pub(crate) fn append_content(step: &mut FoldStep<'_, impl RowStore>, content: Json<'_>) -> Result<(), ReadError> {
+pub(crate) fn append_content(
+    step: &mut FoldStep<'_, impl RowStore>,
+    content: Json<'_>,
+) -> Result<(), ReadError> {
     let block = read_block(content, &step.fold.texts, step.rows)?;
     append_block(step, block);
     Ok(())
@@ -101,7 +106,11 @@ fn append_block(step: &mut FoldStep<'_, impl RowStore>, block: Option<ContentBlo
 }
 
 /// Makes the run of this message the open one.
-fn continue_run(step: &mut FoldStep<'_, impl RowStore>, kind: TextKind, message_id: Option<String>) {
+fn continue_run(
+    step: &mut FoldStep<'_, impl RowStore>,
+    kind: TextKind,
+    message_id: Option<String>,
+) {
     if let Some(run) = &step.fold.run
         && run.kind == kind
         && run.message_id == message_id
@@ -135,7 +144,12 @@ pub(crate) fn append_text(step: &mut FoldStep<'_, impl RowStore>, chunk: &TextCh
 }
 
 /// Begins a run with text that is shown already, and the state of its stream.
-pub(crate) fn begin_run(step: &mut FoldStep<'_, impl RowStore>, kind: TextKind, stream: TextStream, shown: String) {
+pub(crate) fn begin_run(
+    step: &mut FoldStep<'_, impl RowStore>,
+    kind: TextKind,
+    stream: TextStream,
+    shown: String,
+) {
     step.fold.run = Some(TextRun { stream, ..TextRun::new(kind, None, &step.fold.texts) });
     show_text(step, shown);
 }
@@ -147,7 +161,8 @@ fn show_text(step: &mut FoldStep<'_, impl RowStore>, shown: String) {
     }
     if let Some(run) = step.fold.run.as_ref().filter(|run| run.row.is_none()) {
         let message_id = run.message_id.clone();
-        let number = step.create(new_body(run, RowPart::Text(RowTextPart::default())), String::new(), true);
+        let number =
+            step.create(new_body(run, RowPart::Text(RowTextPart::default())), String::new(), true);
         name_message(step, message_id, number);
         if let Some(run) = &mut step.fold.run {
             (run.row, run.part) = (Some(number), Some(0));
@@ -157,14 +172,21 @@ fn show_text(step: &mut FoldStep<'_, impl RowStore>, shown: String) {
 }
 
 /// Lets later updates find the row by the agent's id of the message.
-fn name_message(step: &mut FoldStep<'_, impl RowStore>, message_id: Option<String>, number: RowNumber) {
+fn name_message(
+    step: &mut FoldStep<'_, impl RowStore>,
+    message_id: Option<String>,
+    number: RowNumber,
+) {
     if let Some(id) = message_id {
         step.rows.set_key(RowKey::Message { start: step.fold.agent.start, id }, number);
     }
 }
 
 fn new_body(run: &TextRun, part: RowPart) -> RowBody {
-    let text = RowText { parts: vec![part.clone()], message_id: run.message_id.clone() };
+    let text = RowText {
+        parts: vec![part.clone()],
+        message_id: run.message_id.clone(),
+    };
     match run.kind {
         TextKind::Message => RowBody::Message(text),
         TextKind::Thought => RowBody::Thought(text),
@@ -221,7 +243,9 @@ fn grow_text(step: &mut FoldStep<'_, impl RowStore>, shown: String) {
         row.summary = summary;
     }
     match whole_before {
-        Some(before) => step.rows.set_whole_text(number, &part_name(part), &(before + &shown[end..])),
+        Some(before) => {
+            step.rows.set_whole_text(number, &part_name(part), &(before + &shown[end..]))
+        }
         None if is_cut => step.rows.append_whole_text(number, &part_name(part), &shown),
         None => {}
     }
@@ -243,15 +267,25 @@ fn drop_tails(parts: &mut [RowPart]) {
 
 /// Writes the bytes of the growing text into its row, if they were not written when it grew last.
 fn settle_cut(step: &mut FoldStep<'_, impl RowStore>) {
-    let Some(TextRun { row: Some(number), part: Some(part), part_bytes, .. }) = &step.fold.run else { return };
+    let Some(TextRun { row: Some(number), part: Some(part), part_bytes, .. }) = &step.fold.run
+    else {
+        return;
+    };
     let number = *number;
     let part = *part;
     let part_bytes = *part_bytes;
     let find_cut = |row: &mut TranscriptRow| match parts_mut(row)?.get_mut(part)? {
-        RowPart::Text(text) => text.cut.as_mut().map(|cut| std::mem::replace(&mut cut.bytes, part_bytes)),
+        RowPart::Text(text) => {
+            text.cut.as_mut().map(|cut| std::mem::replace(&mut cut.bytes, part_bytes))
+        }
         RowPart::Blob(_) | RowPart::File(_) | RowPart::Unknown => None,
     };
-    if step.rows.row_mut(number).and_then(find_cut).is_some_and(|before| before != part_bytes) {
+    if step
+        .rows
+        .row_mut(number)
+        .and_then(find_cut)
+        .is_some_and(|before| before != part_bytes)
+    {
         step.change(number, |_| ());
     }
 }
@@ -309,11 +343,14 @@ pub(crate) fn replace_message(
 ) -> Result<(), ReadError> {
     end_run(step);
     let message_id = read_message_id(update)?;
-    let key = message_id.clone().map(|id| RowKey::Message { start: step.fold.agent.start, id });
+    let key = message_id
+        .clone()
+        .map(|id| RowKey::Message { start: step.fold.agent.start, id });
     let found = key.as_ref().and_then(|key| step.rows.find(key));
     // A message without content keeps the content that it has.
     let Some(content) = update.member("content")? else { return Ok(()) };
-    let PartList { parts, mut whole_texts, .. } = read_blocks(content, &step.fold.texts, step.rows)?;
+    let PartList { parts, mut whole_texts, .. } =
+        read_blocks(content, &step.fold.texts, step.rows)?;
     let summary = summarise_parts(&parts, &step.fold.texts);
     if let Some(number) = found {
         step.change(number, |row| {
@@ -326,7 +363,8 @@ pub(crate) fn replace_message(
         keep_whole_texts(step, number, &whole_texts);
     } else if !parts.is_empty() {
         let text = RowText { parts, message_id };
-        let body = if kind == TextKind::Thought { RowBody::Thought(text) } else { RowBody::Message(text) };
+        let body =
+            if kind == TextKind::Thought { RowBody::Thought(text) } else { RowBody::Message(text) };
         let number = step.create(body, summary, false);
         if let Some(key) = key {
             step.rows.set_key(key, number);
@@ -362,7 +400,8 @@ pub(crate) fn keep_whole_texts(
         if let Some(parts) = parts_mut(row) {
             set_addresses(parts, &id);
             if let Some((part, whole)) = whole_texts.last()
-                && let Some(RowPart::Text(RowTextPart { text, cut: Some(cut) })) = parts.get_mut(*part)
+                && let Some(RowPart::Text(RowTextPart { text, cut: Some(cut) })) =
+                    parts.get_mut(*part)
             {
                 set_tail(cut, text.len(), whole);
             }
@@ -383,13 +422,20 @@ fn body_parts_mut(body: &mut RowBody) -> Option<&mut Vec<RowPart>> {
         RowBody::Message(text) | RowBody::Thought(text) => Some(&mut text.parts),
         RowBody::Prompt(prompt) => Some(&mut prompt.parts),
         RowBody::Tool(tool) => Some(&mut tool.parts),
-        RowBody::Plan(_) | RowBody::Ask(_) | RowBody::Notice(_) | RowBody::TurnEnd(_) | RowBody::Unknown => None,
+        RowBody::Plan(_)
+        | RowBody::Ask(_)
+        | RowBody::Notice(_)
+        | RowBody::TurnEnd(_)
+        | RowBody::Unknown => None,
     }
 }
 
 fn text_bytes(row: &mut TranscriptRow) -> usize {
     let parts = parts_mut(row).map_or(&[][..], |parts| parts);
-    parts.iter().map(|part| if let RowPart::Text(text) = part { text.text.len() } else { 0 }).sum()
+    parts
+        .iter()
+        .map(|part| if let RowPart::Text(text) = part { text.text.len() } else { 0 })
+        .sum()
 }
 
 /// Returns the name of a part's whole text. Most are of the first part, and grow with every chunk.

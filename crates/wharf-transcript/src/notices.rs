@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use wharf_api::{ForkOrigin, NoticeLevel, NoticeTopic, RowBody, RowNotice};
 use wharf_core::{
-    AgentSetting, EndReason, Ending, FailureText, Fault, ForkSource, LostEvents, Millis, PauseReason, Raw,
-    SettingSpelling, Status,
+    AgentSetting, EndReason, Ending, FailureText, Fault, ForkSource, LostEvents, Millis,
+    PauseReason, Raw, SettingSpelling, Status,
 };
 use wharf_json::{Json, ReadError};
 
@@ -24,7 +24,12 @@ pub(crate) struct SettingValues(BTreeMap<String, String>);
 /// Settings beyond this number are not followed.
 const MAX_SETTINGS: usize = 64;
 
-fn add_notice(step: &mut FoldStep<'_, impl RowStore>, what: NoticeTopic, level: NoticeLevel, text: &str) {
+fn add_notice(
+    step: &mut FoldStep<'_, impl RowStore>,
+    what: NoticeTopic,
+    level: NoticeLevel,
+    text: &str,
+) {
     end_run(step);
     let text = step.fold.texts.filter_start(text, MAX_MESSAGE_BYTES);
     let summary = step.fold.texts.summarise(&text);
@@ -35,10 +40,19 @@ fn add_notice(step: &mut FoldStep<'_, impl RowStore>, what: NoticeTopic, level: 
 /// The session begins as a copy: its source has the conversation up to here.
 pub(crate) fn forked(step: &mut FoldStep<'_, impl RowStore>, source: &ForkSource) {
     let text = format!("Forked from {} at {}", source.session, source.event);
-    let origin = ForkOrigin { session_id: source.session.to_string(), event_id: source.event.to_string() };
+    let origin = ForkOrigin {
+        session_id: source.session.to_string(),
+        event_id: source.event.to_string(),
+    };
     let what = NoticeTopic::Forked;
     let level = NoticeLevel::Info;
-    let notice = RowNotice { what, level, text: text.clone(), by: None, forked_from: Some(origin) };
+    let notice = RowNotice {
+        what,
+        level,
+        text: text.clone(),
+        by: None,
+        forked_from: Some(origin),
+    };
     step.create(RowBody::Notice(notice), text, false);
 }
 
@@ -49,8 +63,13 @@ pub(crate) fn agent_started(step: &mut FoldStep<'_, impl RowStore>) {
     }
 }
 
-pub(crate) fn start_failed(step: &mut FoldStep<'_, impl RowStore>, message: Option<&str>, retry_in: Millis) {
-    let FailureText { reason, .. } = FailureText::parse(message.unwrap_or("the agent did not start"));
+pub(crate) fn start_failed(
+    step: &mut FoldStep<'_, impl RowStore>,
+    message: Option<&str>,
+    retry_in: Millis,
+) {
+    let FailureText { reason, .. } =
+        FailureText::parse(message.unwrap_or("the agent did not start"));
     let when = match retry_in.0 {
         0 if step.fold.agent.is_fork => "trying again at once".to_owned(),
         0 => "trying again without its memory".to_owned(),
@@ -66,20 +85,43 @@ pub(crate) fn session_ended(step: &mut FoldStep<'_, impl RowStore>, ending: &End
     let can_return = step.fold.agent.can_return;
     let failed = if can_return { NoticeLevel::Info } else { NoticeLevel::Error };
     let (what, level, text) = match ending.reason {
-        EndReason::Idle | EndReason::Memory => (NoticeTopic::Asleep, NoticeLevel::Info, "The agent sleeps".to_owned()),
-        EndReason::User => (NoticeTopic::Killed, NoticeLevel::Info, "The session was killed".to_owned()),
-        EndReason::Finished => (NoticeTopic::Ended, NoticeLevel::Info, "The session was finished".to_owned()),
-        EndReason::Closed => (NoticeTopic::Ended, NoticeLevel::Info, "The session was closed".to_owned()),
-        EndReason::HostShutdown => (NoticeTopic::Asleep, NoticeLevel::Info, "The host was stopped".to_owned()),
-        EndReason::HostRestarted => (NoticeTopic::Asleep, NoticeLevel::Info, "The host was restarted".to_owned()),
-        EndReason::LogFull => (NoticeTopic::Ended, NoticeLevel::Error, "The log has reached limits.log".to_owned()),
-        EndReason::StartFailed => {
-            (NoticeTopic::Ended, NoticeLevel::Error, format!("The agent did not start{}", because(failure.reason)))
+        EndReason::Idle | EndReason::Memory => {
+            (NoticeTopic::Asleep, NoticeLevel::Info, "The agent sleeps".to_owned())
         }
-        EndReason::Unresponsive => (NoticeTopic::Ended, failed, "The agent did not react and was ended".to_owned()),
+        EndReason::User => {
+            (NoticeTopic::Killed, NoticeLevel::Info, "The session was killed".to_owned())
+        }
+        EndReason::Finished => {
+            (NoticeTopic::Ended, NoticeLevel::Info, "The session was finished".to_owned())
+        }
+        EndReason::Closed => {
+            (NoticeTopic::Ended, NoticeLevel::Info, "The session was closed".to_owned())
+        }
+        EndReason::HostShutdown => {
+            (NoticeTopic::Asleep, NoticeLevel::Info, "The host was stopped".to_owned())
+        }
+        EndReason::HostRestarted => {
+            (NoticeTopic::Asleep, NoticeLevel::Info, "The host was restarted".to_owned())
+        }
+        EndReason::LogFull => {
+            (NoticeTopic::Ended, NoticeLevel::Error, "The log has reached limits.log".to_owned())
+        }
+        EndReason::StartFailed => (
+            NoticeTopic::Ended,
+            NoticeLevel::Error,
+            format!("The agent did not start{}", because(failure.reason)),
+        ),
+        EndReason::Unresponsive => {
+            (NoticeTopic::Ended, failed, "The agent did not react and was ended".to_owned())
+        }
         EndReason::AgentExited => {
-            let level = if ending.status == Status::Error && !can_return { NoticeLevel::Error } else { failed };
-            let code = ending.exit_code.map(|code| format!(" (exit code {code})")).unwrap_or_default();
+            let level = if ending.status == Status::Error && !can_return {
+                NoticeLevel::Error
+            } else {
+                failed
+            };
+            let code =
+                ending.exit_code.map(|code| format!(" (exit code {code})")).unwrap_or_default();
             (NoticeTopic::Ended, level, format!("The agent exited{code}"))
         }
     };
@@ -93,7 +135,9 @@ fn because(reason: &str) -> String {
 pub(crate) fn storage_paused(step: &mut FoldStep<'_, impl RowStore>, why: PauseReason) {
     let text = match why {
         PauseReason::StorageFull => "The disk is full: the agent is held until there is space",
-        PauseReason::StorageReadOnly => "The disk is read-only: the agent is held until it can be written",
+        PauseReason::StorageReadOnly => {
+            "The disk is read-only: the agent is held until it can be written"
+        }
     };
     add_notice(step, NoticeTopic::Paused, NoticeLevel::Error, text);
 }
@@ -111,7 +155,9 @@ pub(crate) fn settings_changed(step: &mut FoldStep<'_, impl RowStore>, settings:
             SettingSpelling::Option => match setting.category.as_deref() {
                 Some("mode") => (NoticeTopic::Mode, "mode".to_owned()),
                 Some("model") => (NoticeTopic::Model, "model".to_owned()),
-                Some(_) | None => (NoticeTopic::Setting, setting.id.as_ref().map(show_value).unwrap_or_default()),
+                Some(_) | None => {
+                    (NoticeTopic::Setting, setting.id.as_ref().map(show_value).unwrap_or_default())
+                }
             },
         };
         let value = show_value(&setting.value);
@@ -130,21 +176,32 @@ pub(crate) fn settings_changed(step: &mut FoldStep<'_, impl RowStore>, settings:
 
 /// Returns a string without its quotes, other values as JSON.
 fn show_value(value: &Raw) -> String {
-    let text = Json::parse(value.bytes()).ok().and_then(Json::text).map(|text| text.into_owned());
+    let text = Json::parse(value.bytes())
+        .ok()
+        .and_then(Json::text)
+        .map(|text| text.into_owned());
     clean_word(&text.unwrap_or_else(|| value.as_str().to_owned()))
 }
 
 pub(crate) fn protocol_fault(step: &mut FoldStep<'_, impl RowStore>, fault: Fault, detail: &str) {
     let (what, text) = match fault {
-        Fault::Malformed | Fault::NotUtf8 => {
-            (NoticeTopic::StrayOutput, format!("The agent wrote a line that is no message: {detail}"))
+        Fault::Malformed | Fault::NotUtf8 => (
+            NoticeTopic::StrayOutput,
+            format!("The agent wrote a line that is no message: {detail}"),
+        ),
+        Fault::Oversized => {
+            (NoticeTopic::ProtocolFault, format!("A message of the agent was too long: {detail}"))
         }
-        Fault::Oversized => (NoticeTopic::ProtocolFault, format!("A message of the agent was too long: {detail}")),
-        Fault::ForeignSession => {
-            (NoticeTopic::ProtocolFault, format!("A message of the agent names another session: {detail}"))
+        Fault::ForeignSession => (
+            NoticeTopic::ProtocolFault,
+            format!("A message of the agent names another session: {detail}"),
+        ),
+        Fault::TooManyAsks => {
+            (NoticeTopic::ProtocolFault, format!("The agent asks too much at once: {detail}"))
         }
-        Fault::TooManyAsks => (NoticeTopic::ProtocolFault, format!("The agent asks too much at once: {detail}")),
-        Fault::Suppressed => (NoticeTopic::ProtocolFault, format!("More faults of the agent: {detail}")),
+        Fault::Suppressed => {
+            (NoticeTopic::ProtocolFault, format!("More faults of the agent: {detail}"))
+        }
     };
     add_notice(step, what, NoticeLevel::Debug, &text);
 }
@@ -169,7 +226,10 @@ pub(crate) fn events_lost(step: &mut FoldStep<'_, impl RowStore>, lost: &LostEve
 }
 
 /// Takes a `notice` of the agent.
-pub(crate) fn agent_notice(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) -> Result<(), ReadError> {
+pub(crate) fn agent_notice(
+    step: &mut FoldStep<'_, impl RowStore>,
+    update: Json<'_>,
+) -> Result<(), ReadError> {
     let Some(message) = update.member("message")?.and_then(Json::text) else { return Ok(()) };
     let level = match update.member("level")?.and_then(Json::text).as_deref() {
         Some("error") => NoticeLevel::Error,
@@ -181,7 +241,10 @@ pub(crate) fn agent_notice(step: &mut FoldStep<'_, impl RowStore>, update: Json<
 }
 
 /// Takes a `compaction_update`: the agent shortens its memory.
-pub(crate) fn compaction(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) -> Result<(), ReadError> {
+pub(crate) fn compaction(
+    step: &mut FoldStep<'_, impl RowStore>,
+    update: Json<'_>,
+) -> Result<(), ReadError> {
     let status = update.member("status")?.and_then(Json::text);
     let text = match status.as_deref() {
         Some("completed") => "The agent has shortened its memory of the conversation".to_owned(),

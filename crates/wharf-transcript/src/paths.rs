@@ -8,7 +8,10 @@ use crate::text_rules::TextRules;
 /// Returns the path as it is shown: relative if it lies in the session's directory, otherwise absolute. Links are not followed:
 /// the fold reads no disk. A path with control characters is always absolute, since it is not the path that is shown.
 pub(crate) fn show_path(texts: &TextRules, path: &str) -> String {
-    let path = path.strip_prefix("file://").filter(|path| path.starts_with('/')).unwrap_or(path);
+    let path = path
+        .strip_prefix("file://")
+        .filter(|path| path.starts_with('/'))
+        .unwrap_or(path);
     if path.is_empty() || path.contains("://") {
         return texts.clean_line(path, MAX_PATH_BYTES);
     }
@@ -38,9 +41,13 @@ fn normalise(path: &Path) -> PathBuf {
                     normal.pop();
                 }
                 Some(Component::RootDir) => {}
-                Some(Component::Prefix(_) | Component::CurDir | Component::ParentDir) | None => normal.push(component),
+                Some(Component::Prefix(_) | Component::CurDir | Component::ParentDir) | None => {
+                    normal.push(component)
+                }
             },
-            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => normal.push(component),
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
+                normal.push(component)
+            }
         }
     }
     normal

@@ -47,7 +47,10 @@ fn skip_csi(rest: &str) -> &str {
 fn skip_string(rest: &str) -> &str {
     let end = rest.find(['\u{7}', '\u{9c}', '\u{1b}']);
     match end.map(|end| &rest[end..]) {
-        Some(tail) => tail.strip_prefix("\u{1b}\\").or_else(|| tail.strip_prefix(['\u{7}', '\u{9c}'])).unwrap_or(tail),
+        Some(tail) => tail
+            .strip_prefix("\u{1b}\\")
+            .or_else(|| tail.strip_prefix(['\u{7}', '\u{9c}']))
+            .unwrap_or(tail),
         None => rest,
     }
 }

@@ -10,13 +10,19 @@ use crate::messages::end_run;
 use crate::text_rules::{TextRules, clean_word};
 
 /// Takes a `plan`.
-pub(crate) fn set_plan(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) -> Result<(), ReadError> {
+pub(crate) fn set_plan(
+    step: &mut FoldStep<'_, impl RowStore>,
+    update: Json<'_>,
+) -> Result<(), ReadError> {
     let entries = update.member("entries")?;
     show_plan(step, entries)
 }
 
 /// Takes a `plan_update`, whose plan stands one level deeper.
-pub(crate) fn update_plan(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) -> Result<(), ReadError> {
+pub(crate) fn update_plan(
+    step: &mut FoldStep<'_, impl RowStore>,
+    update: Json<'_>,
+) -> Result<(), ReadError> {
     let entries = match update.seek(&["plan", "entries"])? {
         Some(entries) => Some(entries),
         None => update.member("entries")?,
@@ -24,7 +30,10 @@ pub(crate) fn update_plan(step: &mut FoldStep<'_, impl RowStore>, update: Json<'
     show_plan(step, entries)
 }
 
-fn show_plan(step: &mut FoldStep<'_, impl RowStore>, entries: Option<Json<'_>>) -> Result<(), ReadError> {
+fn show_plan(
+    step: &mut FoldStep<'_, impl RowStore>,
+    entries: Option<Json<'_>>,
+) -> Result<(), ReadError> {
     let Some(entries) = entries else { return Ok(()) };
     let mut plan = RowPlan::default();
     for entry in entries.items().filter(|entry| entry.is_object()) {
@@ -33,7 +42,10 @@ fn show_plan(step: &mut FoldStep<'_, impl RowStore>, entries: Option<Json<'_>>) 
         plan.total += 1;
         plan.done += usize::from(status == "completed");
         if plan.entries.len() < MAX_PLAN_ENTRIES {
-            let text = step.fold.texts.clean_line(&word("content")?.unwrap_or_default(), MAX_PLAN_ENTRY_BYTES);
+            let text = step
+                .fold
+                .texts
+                .clean_line(&word("content")?.unwrap_or_default(), MAX_PLAN_ENTRY_BYTES);
             let priority = word("priority")?.map(|word| clean_word(&word));
             plan.entries.push(RowPlanEntry { text, status, priority });
         }

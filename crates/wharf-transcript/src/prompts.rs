@@ -37,7 +37,12 @@ impl PromptEcho {
 }
 
 /// Takes a prompt into the queue.
-pub(crate) fn accept(step: &mut FoldStep<'_, impl RowStore>, prompt: &PromptId, sender: &Sender, frame: &Raw) {
+pub(crate) fn accept(
+    step: &mut FoldStep<'_, impl RowStore>,
+    prompt: &PromptId,
+    sender: &Sender,
+    frame: &Raw,
+) {
     let mut waiting = read_prompt(step, frame);
     waiting.content.by = to_actor(sender);
     waiting.content.accepted_at = Some(step.time());
@@ -45,7 +50,12 @@ pub(crate) fn accept(step: &mut FoldStep<'_, impl RowStore>, prompt: &PromptId, 
 }
 
 /// Replaces the content of a waiting prompt.
-pub(crate) fn edit(step: &mut FoldStep<'_, impl RowStore>, prompt: &PromptId, by: &Sender, frame: &Raw) {
+pub(crate) fn edit(
+    step: &mut FoldStep<'_, impl RowStore>,
+    prompt: &PromptId,
+    by: &Sender,
+    frame: &Raw,
+) {
     let mut waiting = read_prompt(step, frame);
     let Some(old) = step.fold.waiting.get_mut(prompt.as_str()) else { return };
     waiting.content.by = old.content.by.clone();
@@ -68,7 +78,8 @@ fn read_prompt(step: &mut FoldStep<'_, impl RowStore>, frame: &Raw) -> WaitingPr
             list.add(block, &step.fold.texts);
         }
     }
-    (prompt.content.parts, prompt.whole_texts, prompt.plain) = (list.parts, list.whole_texts, list.plain);
+    (prompt.content.parts, prompt.whole_texts, prompt.plain) =
+        (list.parts, list.whole_texts, list.plain);
     prompt
 }
 
@@ -86,7 +97,10 @@ pub(crate) fn create_row(
 }
 
 /// Takes a chunk of a user's message. An echo of the prompt makes no row; other text is a prompt that the agent reports.
-pub(crate) fn user_chunk(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) -> Result<(), ReadError> {
+pub(crate) fn user_chunk(
+    step: &mut FoldStep<'_, impl RowStore>,
+    update: Json<'_>,
+) -> Result<(), ReadError> {
     let Some(content) = update.member("content")? else { return Ok(()) };
     if let Some(turn) = step.fold.turns.last_mut()
         && let Some(echo) = &mut turn.echo
@@ -96,7 +110,8 @@ pub(crate) fn user_chunk(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_
             echo.stream.push(&chunk, &mut echo.shown);
         }
         if turn.plain.trim().starts_with(echo.shown.trim())
-            || echo.shown.trim().starts_with(turn.plain.trim()) && turn.plain.len() >= MAX_ECHO_BYTES
+            || echo.shown.trim().starts_with(turn.plain.trim())
+                && turn.plain.len() >= MAX_ECHO_BYTES
         {
             return Ok(());
         }
@@ -113,10 +128,16 @@ pub(crate) fn user_chunk(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_
 }
 
 /// Takes a whole user message of v2: the echo of a prompt, or a prompt that the agent reports.
-pub(crate) fn user_message(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) -> Result<(), ReadError> {
+pub(crate) fn user_message(
+    step: &mut FoldStep<'_, impl RowStore>,
+    update: Json<'_>,
+) -> Result<(), ReadError> {
     let Some(content) = update.member("content")? else { return Ok(()) };
     let list = crate::content::read_blocks(content, &step.fold.texts, step.rows)?;
-    let is_echo = step.fold.newest_turn().is_some_and(|turn| turn.plain.trim() == list.plain.trim());
+    let is_echo = step
+        .fold
+        .newest_turn()
+        .is_some_and(|turn| turn.plain.trim() == list.plain.trim());
     if is_echo || list.parts.is_empty() {
         return Ok(());
     }

@@ -13,7 +13,12 @@ pub(crate) struct SecretPattern {
     digit: bool,
 }
 
-const fn secret_pattern(begins: &'static str, also: &'static str, least: usize, digit: bool) -> SecretPattern {
+const fn secret_pattern(
+    begins: &'static str,
+    also: &'static str,
+    least: usize,
+    digit: bool,
+) -> SecretPattern {
     SecretPattern { begins, also, least, digit }
 }
 
@@ -49,7 +54,8 @@ pub const MAX_KEY_LINES: usize = 100;
 /// Removes the secrets from a text of several lines.
 pub fn redact(text: &str) -> String {
     let mut redactor = Redactor::default();
-    let lines: Vec<String> = text.split('\n').map(|line| redactor.redact_line(line.to_owned())).collect();
+    let lines: Vec<String> =
+        text.split('\n').map(|line| redactor.redact_line(line.to_owned())).collect();
     lines.join("\n")
 }
 
@@ -113,9 +119,14 @@ pub(crate) const fn can_begin_secret(byte: u8) -> bool {
 
 /// Judges a text that stands at the beginning of a word.
 pub(crate) fn judge_secret(text: &[u8]) -> SecretVerdict {
-    let begun = SECRET_PATTERNS.iter().enumerate().find(|(_, pattern)| text.starts_with(pattern.begins.as_bytes()));
+    let begun = SECRET_PATTERNS
+        .iter()
+        .enumerate()
+        .find(|(_, pattern)| text.starts_with(pattern.begins.as_bytes()));
     let Some((index, pattern)) = begun else {
-        let may_begin = SECRET_PATTERNS.iter().any(|pattern| pattern.begins.as_bytes().starts_with(text));
+        let may_begin = SECRET_PATTERNS
+            .iter()
+            .any(|pattern| pattern.begins.as_bytes().starts_with(text));
         return if may_begin { SecretVerdict::Undecided } else { SecretVerdict::NoSecret };
     };
     let rest = &text[pattern.begins.len()..];
@@ -131,7 +142,8 @@ pub(crate) fn judge_secret(text: &[u8]) -> SecretVerdict {
 /// Returns how many bytes at the beginning of an undecided text belong to the prefix of a secret, which redaction leaves. A dash and
 /// the bytes after it are not counted: the dash may begin a private key.
 pub(crate) fn count_prefix_bytes(text: &[u8]) -> usize {
-    let length = |prefix: &[u8]| prefix.iter().take_while(|byte| **byte != b'-').count().min(text.len());
+    let length =
+        |prefix: &[u8]| prefix.iter().take_while(|byte| **byte != b'-').count().min(text.len());
     let prefixes = SECRET_PATTERNS.iter().map(|pattern| pattern.begins.as_bytes());
     let begun = prefixes.filter(|prefix| text.starts_with(prefix) || prefix.starts_with(text));
     begun.map(length).max().unwrap_or_default()
@@ -149,7 +161,9 @@ fn find_key_begin(line: &str) -> Option<usize> {
 pub(crate) fn find_key_end(line: &str) -> Option<usize> {
     let begin = line.find("-----END ")? + "-----END ".len();
     let dashes = line[begin..].find("-----")?;
-    line[begin..begin + dashes].contains("PRIVATE KEY").then_some(begin + dashes + "-----".len())
+    line[begin..begin + dashes]
+        .contains("PRIVATE KEY")
+        .then_some(begin + dashes + "-----".len())
 }
 
 fn redact_words(line: String) -> String {
@@ -210,7 +224,10 @@ mod tests {
             ("ghp_0123456789abcdefghijABCDEFGHIJ012345", "ghp_[redacted]"),
             ("AKIAIOSFODNN7EXAMPLE", "AKIA[redacted]"),
             ("Authorization: Bearer abc.def-123_4567890", "Authorization: Bearer [redacted]"),
-            ("xoxb-1234567890-abcdef and xoxb-1234567890-abcdef", "xoxb-[redacted] and xoxb-[redacted]"),
+            (
+                "xoxb-1234567890-abcdef and xoxb-1234567890-abcdef",
+                "xoxb-[redacted] and xoxb-[redacted]",
+            ),
             ("é sk-0123456789012345678901é", "é sk-[redacted]é"),
         ] {
             assert_eq!(one(line), redacted);
@@ -244,17 +261,29 @@ mod tests {
     #[test]
     fn a_private_key_goes_with_all_its_lines() {
         let mut redactor = Redactor::default();
-        let lines = ["a -----BEGIN RSA PRIVATE KEY-----", "MIIEow", "", "-----END RSA PRIVATE KEY----- b", "after"];
-        let redacted: Vec<String> = lines.iter().map(|line| redactor.redact_line((*line).to_owned())).collect();
+        let lines = [
+            "a -----BEGIN RSA PRIVATE KEY-----",
+            "MIIEow",
+            "",
+            "-----END RSA PRIVATE KEY----- b",
+            "after",
+        ];
+        let redacted: Vec<String> =
+            lines.iter().map(|line| redactor.redact_line((*line).to_owned())).collect();
         assert_eq!(redacted, ["a [redacted]", "[redacted]", "[redacted]", "[redacted] b", "after"]);
-        assert_eq!(one(r"x -----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY----- y"), "x [redacted] y");
+        assert_eq!(
+            one(r"x -----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY----- y"),
+            "x [redacted] y"
+        );
     }
 
     #[test]
     fn a_key_block_that_never_ends_does_not_hide_everything() {
         let mut redactor = Redactor::default();
         redactor.redact_line("-----BEGIN PRIVATE KEY-----".to_owned());
-        let hidden = (0..1_000).filter(|_| redactor.redact_line("text".to_owned()) == REPLACEMENT_TEXT).count();
+        let hidden = (0..1_000)
+            .filter(|_| redactor.redact_line("text".to_owned()) == REPLACEMENT_TEXT)
+            .count();
         assert_eq!(hidden, MAX_KEY_LINES);
     }
 }

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::plain_text::{escape_length, forced_escape_length};
 use crate::redact::{
-    MAX_KEY_LINES, REPLACEMENT_TEXT, SECRET_PATTERNS, SecretVerdict, can_begin_secret, count_prefix_bytes,
-    find_key_end, is_word_byte, judge_secret,
+    MAX_KEY_LINES, REPLACEMENT_TEXT, SECRET_PATTERNS, SecretVerdict, can_begin_secret,
+    count_prefix_bytes, find_key_end, is_word_byte, judge_secret,
 };
 use crate::text_rules::Secrets;
 
@@ -80,7 +80,10 @@ impl TextFilter {
 
     /// Returns true if the next piece may be the rest of a secret, of a private key or of an escape sequence.
     pub(crate) const fn is_undecided(&self) -> bool {
-        self.secret.is_some() || self.key_lines > 0 || !self.held.is_empty() || !self.escape.is_empty()
+        self.secret.is_some()
+            || self.key_lines > 0
+            || !self.held.is_empty()
+            || !self.escape.is_empty()
     }
 
     /// Takes text without control characters. They go first: a secret with an escape sequence in it is a secret.
@@ -122,7 +125,9 @@ impl TextFilter {
         let mut clean = String::with_capacity(text.len());
         let mut at = 0;
         let mut copied = 0;
-        while let Some(next) = text.as_bytes()[at..].iter().position(|byte| may_begin_control(*byte)) {
+        while let Some(next) =
+            text.as_bytes()[at..].iter().position(|byte| may_begin_control(*byte))
+        {
             at += next;
             let rest = &text[at..];
             let length = match escape_length(rest) {
@@ -153,7 +158,10 @@ impl TextFilter {
         let mut copied = 0;
         while at < bytes.len() {
             if let Some(pattern) = self.secret {
-                let body = bytes[at..].iter().take_while(|byte| SECRET_PATTERNS[pattern].takes(**byte)).count();
+                let body = bytes[at..]
+                    .iter()
+                    .take_while(|byte| SECRET_PATTERNS[pattern].takes(**byte))
+                    .count();
                 at += body;
                 copied = at;
                 if at < bytes.len() {
@@ -291,12 +299,17 @@ const IS_PLAIN: [bool; 256] = {
 
 /// Returns the number of bytes at the beginning that need no verdict.
 fn count_plain(bytes: &[u8]) -> usize {
-    bytes.iter().position(|byte| !IS_PLAIN[usize::from(*byte)]).unwrap_or(bytes.len())
+    bytes
+        .iter()
+        .position(|byte| !IS_PLAIN[usize::from(*byte)])
+        .unwrap_or(bytes.len())
 }
 
 /// Returns true if the text may have a control character. Blocks are looked at without a branch for each byte.
 fn has_control(text: &str) -> bool {
-    text.as_bytes().chunks(64).any(|block| block.iter().fold(false, |found, byte| found | may_begin_control(*byte)))
+    text.as_bytes()
+        .chunks(64)
+        .any(|block| block.iter().fold(false, |found, byte| found | may_begin_control(*byte)))
 }
 
 /// Returns true for control characters but the tab and the line break. `0xc2` begins those above U+007F.

@@ -62,7 +62,8 @@ impl TextRules {
 
     /// Returns the end of a text as it can be shown, at most `longest` bytes. A private key that begins above them is hidden.
     pub(crate) fn filter_end(&self, text: &str, longest: usize) -> String {
-        let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_FILTERED_BYTES.max(longest)));
+        let start =
+            text.ceil_char_boundary(text.len().saturating_sub(MAX_FILTERED_BYTES.max(longest)));
         let mut shown = self.filter_text(&text[start..]);
         shown.drain(..shown.ceil_char_boundary(shown.len().saturating_sub(longest)));
         shown
@@ -70,7 +71,8 @@ impl TextRules {
 
     /// Returns the last lines of a text that still grows, at most `longest` bytes. A secret that may have begun at its end is held back.
     fn filter_unfinished_end(&self, text: &str, longest: usize) -> String {
-        let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_FILTERED_BYTES.max(longest)));
+        let start =
+            text.ceil_char_boundary(text.len().saturating_sub(MAX_FILTERED_BYTES.max(longest)));
         let mut filter = self.new_filter();
         let mut shown = String::with_capacity(text.len() - start);
         filter.push(&text[start..], &mut shown);
@@ -87,7 +89,9 @@ impl TextRules {
     pub(crate) fn filter_lines<'a>(&self, lines: impl Iterator<Item = &'a str>) -> Vec<String> {
         let mut redactor = Redactor::default();
         let lines = lines.map(|line| strip_control_characters(line.trim_end_matches(['\n', '\r'])));
-        lines.map(|line| if self.secrets.are_hidden() { redactor.redact_line(line) } else { line }).collect()
+        lines
+            .map(|line| if self.secrets.are_hidden() { redactor.redact_line(line) } else { line })
+            .collect()
     }
 
     /// Returns the text as one line of at most `longest` bytes.

@@ -51,7 +51,11 @@ mod tests {
             let mut whole = RowCut::default();
             set_tail(&mut whole, 0, text);
             for step in [1, 7, 100, 3_000] {
-                assert_eq!(Some(grown(text, 0, step)), whole.tail, "{len} bytes in steps of {step}");
+                assert_eq!(
+                    Some(grown(text, 0, step)),
+                    whole.tail,
+                    "{len} bytes in steps of {step}"
+                );
             }
         }
     }
@@ -65,7 +69,11 @@ mod tests {
         for len in [5_000, 6_143, 6_144, 20_000] {
             set_tail(&mut cut, 1_000, &text[..len]);
             let tail = cut.tail.as_deref().unwrap();
-            assert!(text[..len].ends_with(tail) && (BLOCK_BYTES..=2 * BLOCK_BYTES).contains(&tail.len()), "{len}");
+            assert!(
+                text[..len].ends_with(tail)
+                    && (BLOCK_BYTES..=2 * BLOCK_BYTES).contains(&tail.len()),
+                "{len}"
+            );
         }
     }
 }

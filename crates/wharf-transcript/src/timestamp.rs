@@ -40,7 +40,10 @@ mod tests {
             (4_107_542_400_000, "2100-03-01T00:00:00.000Z", "2100-03-01T00:00:00Z"),
         ] {
             assert_eq!(
-                (format_timestamp(Millis(millis)).as_str(), format_timestamp_in_seconds(Millis(millis)).as_str()),
+                (
+                    format_timestamp(Millis(millis)).as_str(),
+                    format_timestamp_in_seconds(Millis(millis)).as_str()
+                ),
                 (text, in_seconds)
             );
             assert_eq!(parse_timestamp(text), Some(Millis(millis)));

@@ -7,8 +7,8 @@ use crate::RowStore;
 use crate::content::{ContentBlock, Overflow, PartList, extend_text, read_block, set_addresses};
 use crate::diff::{FileTexts, compute_diff};
 use crate::limits::{
-    MAX_COMMAND_BYTES, MAX_DIFF_BYTES, MAX_DIFFS, MAX_INPUT_BYTES, MAX_LOCATIONS, MAX_PARTS, MAX_PATH_BYTES,
-    MAX_TOOL_TEXT_BYTES,
+    MAX_COMMAND_BYTES, MAX_DIFF_BYTES, MAX_DIFFS, MAX_INPUT_BYTES, MAX_LOCATIONS, MAX_PARTS,
+    MAX_PATH_BYTES, MAX_TOOL_TEXT_BYTES,
 };
 use crate::messages::{list_outdated, part_address};
 use crate::paths::{is_outside, show_path};
@@ -48,16 +48,22 @@ pub(crate) fn read_content(
     texts: &TextRules,
     rows: &mut impl RowStore,
 ) -> Result<ToolContent, ReadError> {
-    let mut found = ToolContent { parts: PartList::new(MAX_TOOL_TEXT_BYTES), ..ToolContent::default() };
+    let mut found = ToolContent {
+        parts: PartList::new(MAX_TOOL_TEXT_BYTES),
+        ..ToolContent::default()
+    };
     let one = content.is_object().then_some(content);
     for item in one.into_iter().chain(content.items()).filter(|item| item.is_object()) {
         match item.member("type")?.and_then(Json::text).as_deref() {
             Some("diff") => add_diff(&mut found, item, texts)?,
             Some("terminal") => {}
             Some("content") | None => {
-                let block = item.member("content")?.filter(|block| found.parts.has_room_for(*block));
+                let block =
+                    item.member("content")?.filter(|block| found.parts.has_room_for(*block));
                 match block.map(|block| read_block(block, texts, rows)).transpose()?.flatten() {
-                    Some(ContentBlock::Text(text)) if is_output => add_output(&mut found, &text.text),
+                    Some(ContentBlock::Text(text)) if is_output => {
+                        add_output(&mut found, &text.text)
+                    }
                     Some(ContentBlock::Text(text)) => {
                         found.parts.add_text(&texts.filter_text(strip_fence(&text.text)));
                     }
@@ -73,7 +79,8 @@ pub(crate) fn read_content(
 
 /// Adds a block of a command's output. The host's own words for a terminal without output are none.
 fn add_output(found: &mut ToolContent, text: &str) {
-    let is_placeholder = text == "[no output]" || text.starts_with("[terminal ") && text.ends_with(": no output kept]");
+    let is_placeholder = text == "[no output]"
+        || text.starts_with("[terminal ") && text.ends_with(": no output kept]");
     if is_placeholder {
         return;
     }
@@ -127,7 +134,8 @@ impl ToolContent {
         tool.parts = self.parts.parts;
         set_addresses(&mut tool.parts, row_id);
         let texts = self.parts.whole_texts.into_iter().chain(outdated);
-        let mut whole_texts: Vec<(String, String)> = texts.map(|(part, text)| (part.to_string(), text)).collect();
+        let mut whole_texts: Vec<(String, String)> =
+            texts.map(|(part, text)| (part.to_string(), text)).collect();
         if !self.diffs.is_empty() {
             tool.diffs.clear();
             whole_texts.append(&mut add_diffs(tool, self.diffs, row_id));
@@ -162,11 +170,17 @@ pub(crate) fn read_added_content(
         match item.member("type")?.and_then(Json::text).as_deref() {
             Some("diff") => add_diff(&mut added.diffs, item, texts)?,
             Some("content") | None => {
-                let block = item.member("content")?.map(|block| read_block(block, texts, rows)).transpose()?.flatten();
+                let block = item
+                    .member("content")?
+                    .map(|block| read_block(block, texts, rows))
+                    .transpose()?
+                    .flatten();
                 let mut shown = String::new();
                 match block {
                     Some(ContentBlock::Text(chunk)) => {
-                        stream.get_or_insert_with(|| TextStream::new(texts)).push(&chunk, &mut shown);
+                        stream
+                            .get_or_insert_with(|| TextStream::new(texts))
+                            .push(&chunk, &mut shown);
                         added.pieces.push(AddedPiece::Text(shown));
                     }
                     Some(ContentBlock::Part(part)) => {
@@ -190,7 +204,9 @@ impl AddedContent {
         let mut whole_texts = Vec::new();
         for piece in self.pieces {
             match piece {
-                AddedPiece::Text(text) => whole_texts.extend(append_text(&mut tool.parts, &text, row_id)),
+                AddedPiece::Text(text) => {
+                    whole_texts.extend(append_text(&mut tool.parts, &text, row_id))
+                }
                 // The last part is kept for text, which is never left out without a word.
                 AddedPiece::Part(part) if tool.parts.len() + 1 < MAX_PARTS => tool.parts.push(part),
                 AddedPiece::Part(_) => {}
@@ -205,11 +221,17 @@ impl AddedContent {
 }
 
 /// Appends a text that is ready to be shown to the last part of a tool call, or adds it as a part of its own after other content.
-pub(crate) fn append_text(parts: &mut Vec<RowPart>, piece: &str, row_id: &str) -> Option<WholeText> {
+pub(crate) fn append_text(
+    parts: &mut Vec<RowPart>,
+    piece: &str,
+    row_id: &str,
+) -> Option<WholeText> {
     if piece.is_empty() {
         return None;
     }
-    let texts = parts.iter().map(|part| if let RowPart::Text(text) = part { text.text.len() } else { 0 });
+    let texts = parts
+        .iter()
+        .map(|part| if let RowPart::Text(text) = part { text.text.len() } else { 0 });
     let room = MAX_TOOL_TEXT_BYTES.saturating_sub(texts.sum());
     if !matches!(parts.last(), Some(RowPart::Text(_))) {
         parts.push(RowPart::Text(RowTextPart::default()));
@@ -229,13 +251,19 @@ pub(crate) fn append_text(parts: &mut Vec<RowPart>, piece: &str, row_id: &str) -
 /// Adds diffs to those of a tool call. Returns the whole texts of those that are cut, by names that no other diff has.
 fn add_diffs(tool: &mut RowTool, diffs: Vec<NewDiff>, row_id: &str) -> Vec<(String, String)> {
     let mut whole_texts = Vec::new();
-    for NewDiff { mut diff, whole } in diffs.into_iter().take(MAX_DIFFS.saturating_sub(tool.diffs.len())) {
+    for NewDiff { mut diff, whole } in
+        diffs.into_iter().take(MAX_DIFFS.saturating_sub(tool.diffs.len()))
+    {
         if let (Some(cut), Some(whole)) = (&mut diff.cut, whole) {
             let has_name = |name: &str| {
-                let addresses = tool.diffs.iter().filter_map(|diff| diff.cut.as_ref()?.whole.as_ref());
+                let addresses =
+                    tool.diffs.iter().filter_map(|diff| diff.cut.as_ref()?.whole.as_ref());
                 addresses.into_iter().any(|address| *address == part_address(row_id, name))
             };
-            let name = (0..).map(|n| format!("diff.{n}")).find(|name| !has_name(name)).unwrap_or_default();
+            let name = (0..)
+                .map(|n| format!("diff.{n}"))
+                .find(|name| !has_name(name))
+                .unwrap_or_default();
             cut.whole = Some(part_address(row_id, &name));
             whole_texts.push((name, whole));
         }
@@ -245,7 +273,10 @@ fn add_diffs(tool: &mut RowTool, diffs: Vec<NewDiff>, row_id: &str) -> Vec<(Stri
 }
 
 /// Reads the locations of an update.
-pub(crate) fn read_locations(locations: Json<'_>, texts: &TextRules) -> Result<Vec<ToolLocation>, ReadError> {
+pub(crate) fn read_locations(
+    locations: Json<'_>,
+    texts: &TextRules,
+) -> Result<Vec<ToolLocation>, ReadError> {
     let mut found: Vec<ToolLocation> = Vec::new();
     let mut inside = 0;
     let mut outside = 0;
@@ -255,7 +286,10 @@ pub(crate) fn read_locations(locations: Json<'_>, texts: &TextRules) -> Result<V
         let count = if is_outside(&path) { &mut outside } else { &mut inside };
         *count += 1;
         if *count <= MAX_LOCATIONS {
-            let line = location.member("line")?.and_then(Json::integer).and_then(|line| u64::try_from(line).ok());
+            let line = location
+                .member("line")?
+                .and_then(Json::integer)
+                .and_then(|line| u64::try_from(line).ok());
             found.push(ToolLocation { path, line });
         }
     }
@@ -294,8 +328,15 @@ pub(crate) fn put_input(
         return Ok(None);
     }
     let whole = Some(part_address(row_id, "input"));
-    (tool.input, tool.input_cut) =
-        (None, Some(RowCut { bytes: text.len() as u64, missing_lines: None, tail: None, whole }));
+    (tool.input, tool.input_cut) = (
+        None,
+        Some(RowCut {
+            bytes: text.len() as u64,
+            missing_lines: None,
+            tail: None,
+            whole,
+        }),
+    );
     Ok(Some(text))
 }
 
@@ -316,7 +357,8 @@ pub fn read_command(input: Json<'_>) -> Result<Option<String>, ReadError> {
         if let Some(line) = command.text() {
             return Ok(Some(line.into_owned()));
         }
-        let words: Vec<String> = command.items().filter_map(Json::text).map(|word| word.into_owned()).collect();
+        let words: Vec<String> =
+            command.items().filter_map(Json::text).map(|word| word.into_owned()).collect();
         if !words.is_empty() {
             return Ok(Some(words.join(" ")));
         }

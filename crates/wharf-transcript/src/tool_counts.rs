@@ -30,7 +30,11 @@ impl ToolFacts {
 }
 
 /// Counts a change of a tool call for its turn and for its parent.
-pub(crate) fn count_change(step: &mut FoldStep<'_, impl RowStore>, number: RowNumber, before: &ToolFacts) {
+pub(crate) fn count_change(
+    step: &mut FoldStep<'_, impl RowStore>,
+    number: RowNumber,
+    before: &ToolFacts,
+) {
     count_in_turn(step, number, before);
     count_in_parent(step, number, before);
 }
@@ -51,13 +55,19 @@ fn count_in_turn(step: &mut FoldStep<'_, impl RowStore>, number: RowNumber, befo
         // A call of an earlier turn may end with the turn in which it goes on, but counts nothing there.
         step.fold.newest_turn_mut()
     };
-    if let Some(owner) = owner.filter(|owner| now.is_open && owner.open_tools.len() < MAX_OPEN_TOOLS) {
+    if let Some(owner) =
+        owner.filter(|owner| now.is_open && owner.open_tools.len() < MAX_OPEN_TOOLS)
+    {
         owner.open_tools.insert(number);
     }
 }
 
 /// Counts for the tool call that the agent names as its parent.
-pub(crate) fn count_in_parent(step: &mut FoldStep<'_, impl RowStore>, number: RowNumber, before: &ToolFacts) {
+pub(crate) fn count_in_parent(
+    step: &mut FoldStep<'_, impl RowStore>,
+    number: RowNumber,
+    before: &ToolFacts,
+) {
     let Some(row) = step.rows.row_mut(number) else { return };
     let now = ToolFacts::of_row(row);
     let summary = row.summary.clone();
@@ -70,7 +80,8 @@ pub(crate) fn count_in_parent(step: &mut FoldStep<'_, impl RowStore>, number: Ro
             let children = tool.children.get_or_insert_default();
             children.count += u64::from(!is_known);
             children.open = adjust(children.open, is_known && before.is_open, now.is_open);
-            children.failed = adjust(children.failed, is_known && before.has_failed, now.has_failed);
+            children.failed =
+                adjust(children.failed, is_known && before.has_failed, now.has_failed);
             children.latest = summary;
         }
     });

@@ -22,7 +22,10 @@ pub(crate) enum RawOutput<'a> {
 /// Reads the output that agents put beside the content.
 pub(crate) fn read_raw_output(update: Json<'_>) -> Result<Option<RawOutput<'_>>, ReadError> {
     let text = |path: &[&str]| Ok::<_, ReadError>(update.seek(path)?.and_then(Json::text));
-    if let Some(piece) = update.seek(&["_meta", "terminal_output_delta", "data"])?.and_then(Json::text_chunk) {
+    if let Some(piece) = update
+        .seek(&["_meta", "terminal_output_delta", "data"])?
+        .and_then(Json::text_chunk)
+    {
         return Ok(Some(RawOutput::Pieces(vec![piece])));
     }
     // goose tells the output of its own shell so, while a command runs.
@@ -30,15 +33,21 @@ pub(crate) fn read_raw_output(update: Json<'_>) -> Result<Option<RawOutput<'_>>,
         let chunks = update.seek(&["_meta", "toolNotification", "params", "chunks"])?;
         let pieces = chunks.into_iter().flat_map(Json::items).filter(|chunk| chunk.is_object());
         let pieces = pieces.map(|chunk| Ok(chunk.member("output")?.and_then(Json::text_chunk)));
-        return Ok(Some(RawOutput::Pieces(pieces.filter_map(Result::transpose).collect::<Result<_, ReadError>>()?)));
+        return Ok(Some(RawOutput::Pieces(
+            pieces.filter_map(Result::transpose).collect::<Result<_, ReadError>>()?,
+        )));
     }
     if let Some(whole) = text(&["rawOutput"])? {
         return Ok(Some(RawOutput::Whole(whole.into_owned())));
     }
     let stdout = text(&["rawOutput", "stdout"])?;
     let stderr = text(&["rawOutput", "stderr"])?;
-    let joined: Vec<&str> =
-        [&stdout, &stderr].into_iter().flatten().map(|text| &**text).filter(|text| !text.is_empty()).collect();
+    let joined: Vec<&str> = [&stdout, &stderr]
+        .into_iter()
+        .flatten()
+        .map(|text| &**text)
+        .filter(|text| !text.is_empty())
+        .collect();
     Ok((!joined.is_empty()).then(|| RawOutput::Whole(joined.join("\n"))))
 }
 
@@ -51,7 +60,11 @@ pub(crate) fn read_exit_code(update: Json<'_>) -> Result<Option<i64>, ReadError>
         &["rawOutput", "exitCode"],
         &["rawOutput", "metadata", "exit"],
     ] {
-        if let Some(code) = update.seek(path)?.and_then(Json::integer).and_then(|code| i64::try_from(code).ok()) {
+        if let Some(code) = update
+            .seek(path)?
+            .and_then(Json::integer)
+            .and_then(|code| i64::try_from(code).ok())
+        {
             return Ok(Some(code));
         }
     }
@@ -86,7 +99,8 @@ pub(crate) fn append_output(tool: &mut RowTool, piece: &str, row_id: &str) -> Op
     };
     let has_open_line = !output.text.ends_with('\n');
     let breaks = piece.bytes().filter(|byte| *byte == b'\n').count() as u64;
-    output.lines = output.lines - u64::from(has_open_line) + breaks + u64::from(!piece.ends_with('\n'));
+    output.lines =
+        output.lines - u64::from(has_open_line) + breaks + u64::from(!piece.ends_with('\n'));
     output.bytes += piece.len() as u64;
     let (head, tail) = split_at_gap(&output.text, missing);
     let tail = format!("{tail}{piece}");
@@ -99,7 +113,9 @@ pub(crate) fn append_output(tool: &mut RowTool, piece: &str, row_id: &str) -> Op
 
 /// Shows a command's output: the whole, or its beginning and its end. The text must be ready to be shown.
 fn show_output(text: &str, row_id: &str, before: Option<&ToolOutput>) -> ToolOutput {
-    let (exit_code, signal) = before.map(|output| (output.exit_code, output.signal.clone())).unwrap_or_default();
+    let (exit_code, signal) = before
+        .map(|output| (output.exit_code, output.signal.clone()))
+        .unwrap_or_default();
     let mut output = ToolOutput {
         bytes: text.len() as u64,
         lines: text.lines().count() as u64,
@@ -139,7 +155,9 @@ fn last_lines(text: &str, longest: usize) -> &str {
 
 /// Shows the beginning and the end of an output whose bytes and lines are counted.
 fn show_gap(output: &mut ToolOutput, head: &str, tail: &str, row_id: &str) {
-    let missing = output.lines.saturating_sub((head.lines().count() + tail.lines().count()) as u64);
+    let missing = output
+        .lines
+        .saturating_sub((head.lines().count() + tail.lines().count()) as u64);
     output.text = format!("{head}{}{tail}", gap_line(missing));
     output.cut = Some(RowCut {
         bytes: output.bytes,
@@ -158,5 +176,7 @@ fn split_at_gap(text: &str, missing: u64) -> (&str, &str) {
     let gap = gap_line(missing);
     // The output itself may have such a line. The gap is the last one that can stand after the beginning.
     let end = text.floor_char_boundary(OUTPUT_HEAD_BYTES + gap.len());
-    text[..end].rfind(&gap).map_or(("", text), |at| (&text[..at], &text[at + gap.len()..]))
+    text[..end]
+        .rfind(&gap)
+        .map_or(("", text), |at| (&text[..at], &text[at + gap.len()..]))
 }

@@ -74,9 +74,15 @@ impl ToolTexts {
     }
 
     /// Takes a piece of output, and returns the text that can be shown.
-    pub(crate) fn add_output(&mut self, piece: &wharf_json::TextChunk<'_>, texts: &TextRules) -> String {
+    pub(crate) fn add_output(
+        &mut self,
+        piece: &wharf_json::TextChunk<'_>,
+        texts: &TextRules,
+    ) -> String {
         let mut shown = String::new();
-        self.output.get_or_insert_with(|| TextStream::new(texts)).push(piece, &mut shown);
+        self.output
+            .get_or_insert_with(|| TextStream::new(texts))
+            .push(piece, &mut shown);
         shown
     }
 

@@ -15,16 +15,31 @@ const FILE_KINDS: [&str; 4] = ["edit", "read", "delete", "move"];
 /// Returns the tool call in one line: its name, the lines that it changed, and how it ended.
 pub(crate) fn summarise_tool(tool: &RowTool, texts: &TextRules) -> String {
     let name = name_tool(tool, texts);
-    let (added, removed) = tool.diffs.iter().fold((0, 0), |(a, r), diff| (a + diff.added, r + diff.removed));
-    let has_failed = matches!(tool.state, ToolState::Failed | ToolState::Cancelled | ToolState::CutOff);
-    let lines = if has_failed || tool.diffs.is_empty() { String::new() } else { format!(" +{added} −{removed}") };
+    let (added, removed) = tool
+        .diffs
+        .iter()
+        .fold((0, 0), |(a, r), diff| (a + diff.added, r + diff.removed));
+    let has_failed =
+        matches!(tool.state, ToolState::Failed | ToolState::Cancelled | ToolState::CutOff);
+    let lines = if has_failed || tool.diffs.is_empty() {
+        String::new()
+    } else {
+        format!(" +{added} −{removed}")
+    };
     let end = match &tool.state {
-        ToolState::Failed => format!(" ({})", join_lines(tool.error.as_deref().unwrap_or("failed"), MAX_REASON_BYTES)),
+        ToolState::Failed => format!(
+            " ({})",
+            join_lines(tool.error.as_deref().unwrap_or("failed"), MAX_REASON_BYTES)
+        ),
         ToolState::Cancelled => " (cancelled)".to_owned(),
         ToolState::CutOff => " (cut off)".to_owned(),
         ToolState::Paused => " (paused)".to_owned(),
         ToolState::Pending | ToolState::Running | ToolState::Completed | ToolState::Other(_) => {
-            let code = tool.output.as_ref().and_then(|output| output.exit_code).filter(|code| *code != 0);
+            let code = tool
+                .output
+                .as_ref()
+                .and_then(|output| output.exit_code)
+                .filter(|code| *code != 0);
             code.map(|code| format!(" (exit code {code})")).unwrap_or_default()
         }
     };
@@ -93,12 +108,17 @@ fn name_command(tool: &RowTool, title: &str, command: &str) -> String {
 }
 
 fn tells_path(tool: &RowTool) -> bool {
-    !tool.diffs.is_empty() || tool.tool_kind.as_deref().is_some_and(|kind| FILE_KINDS.contains(&kind))
+    !tool.diffs.is_empty()
+        || tool.tool_kind.as_deref().is_some_and(|kind| FILE_KINDS.contains(&kind))
 }
 
 /// Returns the first path that the tool call is about, as rows show it.
 fn first_path(tool: &RowTool) -> Option<String> {
-    let told = tool.diffs.first().map(|diff| &diff.path).or(tool.locations.first().map(|location| &location.path));
+    let told = tool
+        .diffs
+        .first()
+        .map(|diff| &diff.path)
+        .or(tool.locations.first().map(|location| &location.path));
     told.or(tool.input_path.as_ref()).filter(|path| *path != ".").cloned()
 }
 

@@ -9,7 +9,9 @@ use crate::limits::MAX_TITLE_BYTES;
 use crate::messages::end_run;
 use crate::plain_text::join_lines;
 use crate::text_rules::clean_word;
-use crate::tool_content::{append_text, put_input, read_added_content, read_content, read_locations};
+use crate::tool_content::{
+    append_text, put_input, read_added_content, read_content, read_locations,
+};
 use crate::tool_counts::{ToolFacts, count_change, count_in_parent};
 use crate::tool_output::{RawOutput, append_output, read_exit_code, read_raw_output, set_output};
 use crate::tool_streams::show_held_texts;
@@ -26,8 +28,9 @@ pub(crate) fn tool_call(
     let Some(id) = read_id(update)? else { return Ok(()) };
     let turn = step.fold.newest_turn().and_then(OpenTurn::shown_id);
     // Agents begin to count again: a closed call of an earlier turn is another one.
-    let same = find_tool(step, &id)
-        .filter(|number| step.rows.row_mut(*number).is_some_and(|row| row.open || row.turn == turn));
+    let same = find_tool(step, &id).filter(|number| {
+        step.rows.row_mut(*number).is_some_and(|row| row.open || row.turn == turn)
+    });
     let number = same.unwrap_or_else(|| create_tool(step, &id));
     update_tool(step, number, update, known)
 }
@@ -49,7 +52,8 @@ fn read_id(update: Json<'_>) -> Result<Option<String>, ReadError> {
 
 /// Returns the row of a tool call of the present agent.
 pub(crate) fn find_tool(step: &mut FoldStep<'_, impl RowStore>, id: &str) -> Option<RowNumber> {
-    step.rows.find(&RowKey::ToolCall { start: step.fold.agent.start, id: id.to_owned() })
+    step.rows
+        .find(&RowKey::ToolCall { start: step.fold.agent.start, id: id.to_owned() })
 }
 
 fn create_tool(step: &mut FoldStep<'_, impl RowStore>, id: &str) -> RowNumber {
@@ -80,7 +84,8 @@ fn create_tool(step: &mut FoldStep<'_, impl RowStore>, id: &str) -> RowNumber {
     if let Some(turn) = step.fold.newest_turn_mut() {
         turn.tools.count += 1;
     }
-    step.rows.set_key(RowKey::ToolCall { start: step.fold.agent.start, id: id.to_owned() }, number);
+    step.rows
+        .set_key(RowKey::ToolCall { start: step.fold.agent.start, id: id.to_owned() }, number);
     number
 }
 
@@ -115,7 +120,9 @@ pub(crate) fn update_tool(
         tool.state = ToolState::CutOff;
     }
     if let Some(input) = update.member("rawInput")? {
-        whole_texts.extend(put_input(tool, input, &row.id, &texts)?.map(|text| ("input".to_owned(), text)));
+        whole_texts.extend(
+            put_input(tool, input, &row.id, &texts)?.map(|text| ("input".to_owned(), text)),
+        );
     }
     if let Some(locations) = update.member("locations")? {
         tool.locations = read_locations(locations, &texts)?;
@@ -127,14 +134,19 @@ pub(crate) fn update_tool(
         has_content = true;
         // Text that comes before a command runs describes it.
         let is_output = terminals || runs_command(tool) && tool.state != ToolState::Pending;
-        let mut placed = read_content(content, is_output, &texts, step.rows)?.put_into(tool, &row.id);
+        let mut placed =
+            read_content(content, is_output, &texts, step.rows)?.put_into(tool, &row.id);
         whole_texts.append(&mut placed.whole_texts);
         output = placed.output;
     }
     let raw = read_raw_output(update)?.filter(|_| runs_command(tool) && output.is_none());
     // A late piece of a tool call that has ended may be the first half of a secret.
     let ends = !tool.state.is_open() && (was_open || status.is_some());
-    let news = ToolNews { output: output.map(RawOutput::Whole).or(raw), has_content, ends };
+    let news = ToolNews {
+        output: output.map(RawOutput::Whole).or(raw),
+        has_content,
+        ends,
+    };
     put_texts(step, number, tool, &row.id, news);
     if let Some(code) = read_exit_code(update)? {
         tool.output.get_or_insert_default().exit_code = Some(code);
@@ -145,7 +157,9 @@ pub(crate) fn update_tool(
     if row.parent.is_none() {
         row.parent = read_parent(step, update)?.filter(|parent| *parent != row.id);
     }
-    step.change(number, |old| *old = TranscriptRow { rev: old.rev, changed_at: old.changed_at.clone(), ..row });
+    step.change(number, |old| {
+        *old = TranscriptRow { rev: old.rev, changed_at: old.changed_at.clone(), ..row }
+    });
     for (part, text) in whole_texts {
         step.rows.set_whole_text(number, &part, &text);
     }
@@ -184,7 +198,9 @@ fn put_texts(
             whole_texts.extend(set_output(tool, streamed.set_output(&whole, texts), row_id));
         }
         Some(RawOutput::Pieces(chunks)) => {
-            chunks.iter().for_each(|chunk| piece.push_str(&streamed.add_output(chunk, texts)));
+            chunks
+                .iter()
+                .for_each(|chunk| piece.push_str(&streamed.add_output(chunk, texts)));
         }
         None => {}
     }
@@ -203,11 +219,17 @@ fn runs_command(tool: &RowTool) -> bool {
 }
 
 /// Ends the open tool calls of a turn that did not end well: the agent says no more of them.
-pub(crate) fn close_tools(step: &mut FoldStep<'_, impl RowStore>, turn: &mut OpenTurn, state: &ToolState) {
+pub(crate) fn close_tools(
+    step: &mut FoldStep<'_, impl RowStore>,
+    turn: &mut OpenTurn,
+    state: &ToolState,
+) {
     let now = step.time();
     let texts = step.fold.texts.clone();
     for number in std::mem::take(&mut turn.open_tools) {
-        let Some(before) = step.rows.row_mut(number).map(|row| ToolFacts::of_row(row)) else { continue };
+        let Some(before) = step.rows.row_mut(number).map(|row| ToolFacts::of_row(row)) else {
+            continue;
+        };
         if !before.is_open {
             continue;
         }
@@ -251,13 +273,14 @@ fn failure_line(tool: &RowTool) -> String {
     if let Some(code) = code {
         return format!("exit code {code}");
     }
-    let texts = tool
-        .parts
-        .iter()
-        .filter_map(|part| if let wharf_api::RowPart::Text(text) = part { Some(text.text.as_str()) } else { None });
+    let texts = tool.parts.iter().filter_map(|part| {
+        if let wharf_api::RowPart::Text(text) = part { Some(text.text.as_str()) } else { None }
+    });
     let texts = texts.chain(tool.output.iter().map(|output| output.text.as_str()));
-    let mut lines =
-        texts.flat_map(str::lines).map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("```"));
+    let mut lines = texts
+        .flat_map(str::lines)
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with("```"));
     join_lines(strip_tag(lines.next().unwrap_or("failed")), MAX_TITLE_BYTES)
 }
 
@@ -266,7 +289,8 @@ fn strip_tag(line: &str) -> &str {
     let inner = line.strip_prefix('<').and_then(|rest| rest.split_once('>'));
     match inner {
         Some((tag, inner))
-            if tag.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') && !inner.is_empty() =>
+            if tag.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+                && !inner.is_empty() =>
         {
             inner.strip_suffix(&*format!("</{tag}>")).unwrap_or(inner)
         }
@@ -275,9 +299,15 @@ fn strip_tag(line: &str) -> &str {
 }
 
 /// Returns the row of the tool call that this one belongs to, if the agent names one.
-fn read_parent(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) -> Result<Option<String>, ReadError> {
-    for path in [&["_meta", "claudeCode", "parentToolUseId"][..], &["_meta", "parentToolCallId"], &["parentToolCallId"]]
-    {
+fn read_parent(
+    step: &mut FoldStep<'_, impl RowStore>,
+    update: Json<'_>,
+) -> Result<Option<String>, ReadError> {
+    for path in [
+        &["_meta", "claudeCode", "parentToolUseId"][..],
+        &["_meta", "parentToolCallId"],
+        &["parentToolCallId"],
+    ] {
         if let Some(id) = update.seek(path)?.and_then(Json::text)
             && let Some(number) = find_tool(step, &id)
         {
@@ -288,8 +318,13 @@ fn read_parent(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) -> Resu
 }
 
 /// Takes a `tool_call_content_chunk` of v2, which adds to the content instead of replacing it.
-pub(crate) fn append_content(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) -> Result<(), ReadError> {
-    let (Some(id), Some(content)) = (read_id(update)?, update.member("content")?) else { return Ok(()) };
+pub(crate) fn append_content(
+    step: &mut FoldStep<'_, impl RowStore>,
+    update: Json<'_>,
+) -> Result<(), ReadError> {
+    let (Some(id), Some(content)) = (read_id(update)?, update.member("content")?) else {
+        return Ok(());
+    };
     let texts = step.fold.texts.clone();
     let number = find_tool(step, &id).unwrap_or_else(|| create_tool(step, &id));
     let mut streamed = step.fold.tool_texts.take(number);
@@ -311,8 +346,13 @@ pub(crate) fn append_content(step: &mut FoldStep<'_, impl RowStore>, update: Jso
 }
 
 /// Takes a `subagent_update`: the tool call that started the subagent names its session.
-pub(crate) fn subagent_update(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) -> Result<(), ReadError> {
-    let word = |name| Ok::<_, ReadError>(update.member(name)?.and_then(Json::text).map(|word| word.into_owned()));
+pub(crate) fn subagent_update(
+    step: &mut FoldStep<'_, impl RowStore>,
+    update: Json<'_>,
+) -> Result<(), ReadError> {
+    let word = |name| {
+        Ok::<_, ReadError>(update.member(name)?.and_then(Json::text).map(|word| word.into_owned()))
+    };
     let Some(child) = word("sessionId")?.or(word("childSessionId")?) else { return Ok(()) };
     let id = word("toolCallId")?.unwrap_or_else(|| format!("subagent {child}"));
     let number = find_tool(step, &id).unwrap_or_else(|| create_tool(step, &id));

@@ -42,7 +42,10 @@ impl<'a> EndFacts<'a> {
         let kind = OutcomeCause::of_end(end, cancel).kind();
         let mut facts = match end {
             PromptEnd::Answered { stop_reason, frame } => Self {
-                answer: Json::parse(frame.bytes()).and_then(|answer| answer.member("result")).ok().flatten(),
+                answer: Json::parse(frame.bytes())
+                    .and_then(|answer| answer.member("result"))
+                    .ok()
+                    .flatten(),
                 ..Self::new(&clean_word(stop_reason), kind)
             },
             PromptEnd::Failed { frame } => read_failure(frame, kind, texts),
@@ -54,7 +57,9 @@ impl<'a> EndFacts<'a> {
             PromptEnd::HostRestarted => Self::new("host_restarted", kind),
         };
         let limit = match cancel {
-            TurnCancel::ByLimit(TurnLimit::Deadline) => "the turn took longer than turn.deadline allows",
+            TurnCancel::ByLimit(TurnLimit::Deadline) => {
+                "the turn took longer than turn.deadline allows"
+            }
             TurnCancel::ByLimit(TurnLimit::NoProgress) => {
                 "the agent sent nothing for as long as turn.no_progress allows"
             }
@@ -67,7 +72,14 @@ impl<'a> EndFacts<'a> {
     fn new(reason: &str, kind: OutcomeKind) -> Self {
         let reason = reason.to_owned();
         let outcome = to_turn_outcome(kind);
-        Self { reason, outcome, answer: None, message: None, stderr: None, requeued: false }
+        Self {
+            reason,
+            outcome,
+            answer: None,
+            message: None,
+            stderr: None,
+            requeued: false,
+        }
     }
 
     /// Returns the state that the turn's open tool calls get. `None` if they may go on.
@@ -77,7 +89,10 @@ impl<'a> EndFacts<'a> {
             TurnOutcome::Failed | TurnOutcome::CutOff => Some(ToolState::CutOff),
             // The agent cancelled the turn by itself.
             TurnOutcome::Stopped if self.reason == "cancelled" => Some(ToolState::Cancelled),
-            TurnOutcome::Done | TurnOutcome::Stopped | TurnOutcome::Refused | TurnOutcome::Other(_) => None,
+            TurnOutcome::Done
+            | TurnOutcome::Stopped
+            | TurnOutcome::Refused
+            | TurnOutcome::Other(_) => None,
         }
     }
 }
@@ -96,17 +111,23 @@ const fn to_turn_outcome(kind: OutcomeKind) -> TurnOutcome {
 
 /// Reads the agent's error answer.
 fn read_failure<'a>(frame: &'a Raw, kind: OutcomeKind, texts: &TextRules) -> EndFacts<'a> {
-    let error = Json::parse(frame.bytes()).and_then(|answer| answer.member("error")).ok().flatten();
+    let error = Json::parse(frame.bytes())
+        .and_then(|answer| answer.member("error"))
+        .ok()
+        .flatten();
     let text = |path: &[&str]| error.and_then(|error| error.text_at(path).ok().flatten());
-    let said = text(&["message"]).map(|said| said.into_owned()).or_else(|| error.map(|error| error.to_string()));
+    let said = text(&["message"])
+        .map(|said| said.into_owned())
+        .or_else(|| error.map(|error| error.to_string()));
     let details = text(&["data", "details"]).or_else(|| text(&["data"]));
     let stderr = text(&["data", "stderr"]);
     let message = match (said, details) {
         (Some(said), Some(details)) => format!("{said}: {details}"),
         (Some(said), None) => said,
-        (None, details) => {
-            details.map_or_else(|| "the agent answered with an error".to_owned(), |text| text.into_owned())
-        }
+        (None, details) => details.map_or_else(
+            || "the agent answered with an error".to_owned(),
+            |text| text.into_owned(),
+        ),
     };
     EndFacts {
         message: Some(clean_message(&message, texts)),
@@ -131,7 +152,8 @@ pub(crate) fn create_end_row(
     if let Some(state) = facts.state_of_open_tools().filter(|_| !step.fold.agent.speaks_v2) {
         tools::close_tools(step, &mut turn, &state);
     }
-    let lacks_reason = facts.message.is_none() && matches!(facts.outcome, TurnOutcome::Failed | TurnOutcome::CutOff);
+    let lacks_reason = facts.message.is_none()
+        && matches!(facts.outcome, TurnOutcome::Failed | TurnOutcome::CutOff);
     let requeued = facts.requeued;
     // A prompt that never ran has used nothing, and the running turn keeps its own.
     let usage = duration_ms.and_then(|_| step.fold.tokens.end_turn(facts.answer, &turn.cost));

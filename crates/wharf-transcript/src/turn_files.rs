@@ -43,8 +43,11 @@ impl TurnFiles {
     }
 
     pub(crate) fn to_counts(&self) -> Vec<FileChangeCount> {
-        let count =
-            |file: &TurnFile| FileChangeCount { path: file.path.clone(), added: file.added, removed: file.removed };
+        let count = |file: &TurnFile| FileChangeCount {
+            path: file.path.clone(),
+            added: file.added,
+            removed: file.removed,
+        };
         self.0.iter().map(count).collect()
     }
 }

@@ -38,7 +38,11 @@ pub(crate) struct OpenTurn {
 }
 
 impl OpenTurn {
-    fn new(step: &FoldStep<'_, impl RowStore>, prompt_id: String, mut prompt: WaitingPrompt) -> Self {
+    fn new(
+        step: &FoldStep<'_, impl RowStore>,
+        prompt_id: String,
+        mut prompt: WaitingPrompt,
+    ) -> Self {
         Self {
             prompt_id,
             row: RowNumber(step.fold.row_count() + 1),
@@ -76,9 +80,15 @@ impl Fold {
     }
 
     /// Returns the open turn that a row belongs to. An earlier turn of the same prompt is another one.
-    pub(crate) fn turn_of_row(&mut self, number: RowNumber, shown_id: Option<&str>) -> Option<&mut OpenTurn> {
+    pub(crate) fn turn_of_row(
+        &mut self,
+        number: RowNumber,
+        shown_id: Option<&str>,
+    ) -> Option<&mut OpenTurn> {
         let prompt_id = shown_id.unwrap_or_default();
-        self.turns.iter_mut().find(|turn| turn.prompt_id == prompt_id && turn.row <= number)
+        self.turns
+            .iter_mut()
+            .find(|turn| turn.prompt_id == prompt_id && turn.row <= number)
     }
 
     /// Returns the row of the newest turn's prompt.
@@ -107,21 +117,33 @@ pub(crate) fn begin_turn(step: &mut FoldStep<'_, impl RowStore>, prompt: &Prompt
 }
 
 /// Returns the turn of a prompt, with its first row.
-fn begin_prompt(step: &mut FoldStep<'_, impl RowStore>, prompt: &PromptId, waiting: WaitingPrompt) -> OpenTurn {
+fn begin_prompt(
+    step: &mut FoldStep<'_, impl RowStore>,
+    prompt: &PromptId,
+    waiting: WaitingPrompt,
+) -> OpenTurn {
     let row = prompts::create_row(step, &waiting, prompt);
     step.rows.set_key(RowKey::Turn { prompt: prompt.to_string() }, row);
     OpenTurn { row, ..OpenTurn::new(step, prompt.to_string(), waiting) }
 }
 
 /// Notes that a client or a limit wanted a running turn to end.
-pub(crate) fn note_cancel(step: &mut FoldStep<'_, impl RowStore>, prompt: &PromptId, limit: Option<TurnLimit>) {
+pub(crate) fn note_cancel(
+    step: &mut FoldStep<'_, impl RowStore>,
+    prompt: &PromptId,
+    limit: Option<TurnLimit>,
+) {
     if let Some(turn) = step.fold.turns.iter_mut().find(|turn| turn.prompt_id == prompt.as_str()) {
         turn.cancel = TurnCancel::requested(limit);
     }
 }
 
 /// Ends a prompt: a running turn, or a prompt whose turn never began.
-pub(crate) fn end_prompt(step: &mut FoldStep<'_, impl RowStore>, prompt: &PromptId, end: &PromptEnd) {
+pub(crate) fn end_prompt(
+    step: &mut FoldStep<'_, impl RowStore>,
+    prompt: &PromptId,
+    end: &PromptEnd,
+) {
     if let Some(turn) = take_turn(step, prompt.as_str()) {
         let facts = EndFacts::of_end(end, turn.cancel, &step.fold.texts);
         end_turn(step, turn, facts);
@@ -182,7 +204,10 @@ pub(crate) fn note_agent_end(step: &mut FoldStep<'_, impl RowStore>, reason: End
 }
 
 /// Takes the state of v2: turns without a prompt, and work in the background.
-pub(crate) fn state_update(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) -> Result<(), ReadError> {
+pub(crate) fn state_update(
+    step: &mut FoldStep<'_, impl RowStore>,
+    update: Json<'_>,
+) -> Result<(), ReadError> {
     let state = update.text_at(&["state"])?.unwrap_or_default();
     let background = update.member("background")?.map_or(0, |work| work.items().count() as u64);
     match &*state {

@@ -44,7 +44,10 @@ impl TurnCost {
 }
 
 /// Takes a `usage_update`.
-pub(crate) fn session_usage(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) -> Result<(), ReadError> {
+pub(crate) fn session_usage(
+    step: &mut FoldStep<'_, impl RowStore>,
+    update: Json<'_>,
+) -> Result<(), ReadError> {
     if let (Some(used), Some(size)) = (read_count(update, "used")?, read_count(update, "size")?) {
         step.fold.usage.context = Some(ContextUse { used, size });
     }
@@ -59,13 +62,24 @@ pub(crate) fn session_usage(step: &mut FoldStep<'_, impl RowStore>, update: Json
 }
 
 fn read_count(object: Json<'_>, name: &str) -> Result<Option<u64>, ReadError> {
-    Ok(object.member(name)?.and_then(Json::integer).and_then(|count| u64::try_from(count).ok()))
+    Ok(object
+        .member(name)?
+        .and_then(Json::integer)
+        .and_then(|count| u64::try_from(count).ok()))
 }
 
 fn read_cost(object: Json<'_>) -> Result<Option<UsageCost>, ReadError> {
-    let Some(cost) = object.member("cost")?.filter(|cost| cost.is_object()) else { return Ok(None) };
-    let amount = cost.member("amount")?.and_then(Json::float).filter(|amount| amount.is_finite() && *amount >= 0.0);
-    let currency = cost.member("currency")?.and_then(Json::text).map(|currency| clean_word(&currency));
+    let Some(cost) = object.member("cost")?.filter(|cost| cost.is_object()) else {
+        return Ok(None);
+    };
+    let amount = cost
+        .member("amount")?
+        .and_then(Json::float)
+        .filter(|amount| amount.is_finite() && *amount >= 0.0);
+    let currency = cost
+        .member("currency")?
+        .and_then(Json::text)
+        .map(|currency| clean_word(&currency));
     Ok(amount.zip(currency).map(|(amount, currency)| UsageCost::new(amount, currency)))
 }
 
@@ -83,7 +97,8 @@ pub(crate) struct TokenCounter {
 impl TokenCounter {
     pub(crate) fn begin_process(&mut self, meaning: Option<UsageMeaning>) {
         self.guessed = meaning.is_none();
-        self.series.begin_process(&self.adapter, meaning, self.how.unwrap_or(StartKind::New));
+        self.series
+            .begin_process(&self.adapter, meaning, self.how.unwrap_or(StartKind::New));
     }
 
     pub(crate) fn add_update(&mut self, kind: UpdateKind, frame: &Raw) {
@@ -92,7 +107,11 @@ impl TokenCounter {
 
     /// Returns the usage of a turn that ran by the result of its answer, with the cost that the session
     /// gained in it.
-    pub(crate) fn end_turn(&mut self, result: Option<Json<'_>>, cost: &TurnCost) -> Option<TokenUsage> {
+    pub(crate) fn end_turn(
+        &mut self,
+        result: Option<Json<'_>>,
+        cost: &TurnCost,
+    ) -> Option<TokenUsage> {
         // The rows of earlier turns keep the numbers that they had, marked as guessed.
         let turn = self.series.take_turn(result);
         let mut usage = turn.map(|TurnTokens { tokens, .. }| TokenUsage {

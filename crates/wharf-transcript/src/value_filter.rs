@@ -22,7 +22,9 @@ impl TextRules {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
             // A value that is nested more deeply is the source of JSON, in which secrets cannot be told.
             Value::String(text)
-                if depth >= MAX_VALUE_DEPTH && self.secrets.are_hidden() && text.starts_with(['[', '{']) =>
+                if depth >= MAX_VALUE_DEPTH
+                    && self.secrets.are_hidden()
+                    && text.starts_with(['[', '{']) =>
             {
                 DEEP_PART_TEXT.clone_into(text);
             }

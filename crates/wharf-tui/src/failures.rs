@@ -1,6 +1,8 @@
 //! Why a turn or a start failed, in words that say what to do (rule 19.9). The page has the same in `failures.js`.
 
-use wharf_api::{EndCause, NoticeLevel, NoticeTopic, RowNotice, RowTurnEnd, SessionInfo, TurnOutcome};
+use wharf_api::{
+    EndCause, NoticeLevel, NoticeTopic, RowNotice, RowTurnEnd, SessionInfo, TurnOutcome,
+};
 
 /// The code by which agents say that a login is needed (ACP).
 const AUTH_REQUIRED_CODE: i64 = -32000;
@@ -71,7 +73,11 @@ impl FailureKind {
             return Self::Login;
         }
         let of_words = Self::of_words(session.message.as_deref().unwrap_or_default());
-        let otherwise = if session.end_reason == Some(EndCause::StartFailed) { Self::Start } else { Self::Crash };
+        let otherwise = if session.end_reason == Some(EndCause::StartFailed) {
+            Self::Start
+        } else {
+            Self::Crash
+        };
         of_words.unwrap_or(otherwise)
     }
 
@@ -80,7 +86,9 @@ impl FailureKind {
         let names = |phrases: &[&str]| phrases.iter().any(|phrase| begins_word(&text, phrase));
         if text.contains(&format!("({AUTH_REQUIRED_CODE})")) || names(LOGIN_PHRASES) {
             Some(Self::Login)
-        } else if names(LIMIT_PHRASES) || text.split(|c: char| !c.is_alphanumeric()).any(|word| word == "quota") {
+        } else if names(LIMIT_PHRASES)
+            || text.split(|c: char| !c.is_alphanumeric()).any(|word| word == "quota")
+        {
             Some(Self::Limit)
         } else {
             None
@@ -90,7 +98,8 @@ impl FailureKind {
 
 /// Returns true if the text has the phrase at the beginning of a word.
 fn begins_word(text: &str, phrase: &str) -> bool {
-    let is_at_start = |at: usize| text.get(..at).is_none_or(|before| !before.ends_with(char::is_alphanumeric));
+    let is_at_start =
+        |at: usize| text.get(..at).is_none_or(|before| !before.ends_with(char::is_alphanumeric));
     text.match_indices(phrase).any(|(at, _)| is_at_start(at))
 }
 
@@ -115,7 +124,12 @@ mod tests {
 
     #[test]
     fn words_of_agents_tell_logins_and_limits_from_other_failures() {
-        let login = ["Authentication required", "Error: not logged in", "no (-32000)", "HTTP 401 Unauthorized"];
+        let login = [
+            "Authentication required",
+            "Error: not logged in",
+            "no (-32000)",
+            "HTTP 401 Unauthorized",
+        ];
         assert!(login.iter().all(|text| FailureKind::of_words(text) == Some(FailureKind::Login)));
         let limit = ["Claude usage limit reached", "429 Too Many Requests", "the quota is used up"];
         assert!(limit.iter().all(|text| FailureKind::of_words(text) == Some(FailureKind::Limit)));

@@ -13,7 +13,10 @@
 //! - Every key is in the table of `keymap`, and nowhere else.
 //! - Keys that approve something act only in the focused ask, and an ask that arrives never takes the focus.
 //! - Nothing waits: an update that needs the host returns a call, and its answer is a later input.
-#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves"))]
+#![cfg_attr(
+    test,
+    expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")
+)]
 
 mod api_call;
 mod composer;
@@ -33,7 +36,10 @@ mod view;
 pub use api_call::{ApiCall, ApiMethod, percent_encode};
 pub use effect::{DraftKey, TuiEffect};
 pub use failures::{FailureKind, login_command};
-pub use input::{ApiFailure, CallId, CopyPlace, HostReady, ProgramEnd, ScreenSize, StreamId, StreamInput, TuiInput};
+pub use input::{
+    ApiFailure, CallId, CopyPlace, HostReady, ProgramEnd, ScreenSize, StreamId, StreamInput,
+    TuiInput,
+};
 pub use model::{TuiOptions, TuiState};
 pub use moment::{Moment, TimeZone};
 pub use session_words::{display_name, is_asleep};

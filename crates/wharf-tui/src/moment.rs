@@ -52,6 +52,9 @@ mod tests {
         assert_eq!(clock("2026-10-25T00:59:00.000Z"), "02:59");
         assert_eq!(clock("2026-10-25T01:00:00.000Z"), "02:00");
         assert_eq!(clock("2026-11-17T23:30:00.000Z"), "00:30");
-        assert_eq!(TimeZone(|_| -20).format_clock(parse_millis("2026-11-17T00:10:00.000Z").unwrap()), "23:50");
+        assert_eq!(
+            TimeZone(|_| -20).format_clock(parse_millis("2026-11-17T00:10:00.000Z").unwrap()),
+            "23:50"
+        );
     }
 }

@@ -11,9 +11,13 @@ const KEPT_HEAP_BYTES: libc::c_int = 128 << 10;
 /// block is freed; large messages then come from its heaps, which shrink only at their end, so that a
 /// flood costs its memory for ever.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[expect(unsafe_code, reason = "the one way to set the thresholds other than variables of the environment")]
+#[expect(
+    unsafe_code,
+    reason = "the one way to set the thresholds other than variables of the environment"
+)]
 pub(crate) fn keep_thresholds() {
-    for (parameter, value) in [(libc::M_MMAP_THRESHOLD, MAPPED_BLOCK_BYTES), (libc::M_TRIM_THRESHOLD, KEPT_HEAP_BYTES)]
+    for (parameter, value) in
+        [(libc::M_MMAP_THRESHOLD, MAPPED_BLOCK_BYTES), (libc::M_TRIM_THRESHOLD, KEPT_HEAP_BYTES)]
     {
         // SAFETY: `mallopt` takes two numbers and only sets a parameter of the allocator, under its
         // own lock.

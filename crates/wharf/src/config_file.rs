@@ -33,14 +33,21 @@ impl ConfigFileEditor {
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         // A link stays a link: its target is replaced.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+        let dir = path
+            .parent()
+            .filter(|dir| !dir.as_os_str().is_empty())
+            .unwrap_or_else(|| Path::new("."));
         let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
         made.with_context(|| format!("making {}", dir.display()))?;
         let lock = File::open(dir).with_context(|| format!("opening {}", dir.display()))?;
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
             .with_context(|| format!("waiting for others that change {}", path.display()))?;
         let (text, mode) = match fs::read_to_string(&path) {
-            Ok(text) => (text, fs::metadata(&path).map_or(NEW_FILE_MODE, |known| known.permissions().mode() & 0o777)),
+            Ok(text) => (
+                text,
+                fs::metadata(&path)
+                    .map_or(NEW_FILE_MODE, |known| known.permissions().mode() & 0o777),
+            ),
             Err(error) if error.kind() == ErrorKind::NotFound => (String::new(), NEW_FILE_MODE),
             Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
         };
@@ -76,7 +83,10 @@ impl ConfigFileEditor {
     fn parse(&self) -> anyhow::Result<DocumentMut> {
         self.text.parse().map_err(|error: toml_edit::TomlError| {
             let why = describe_toml_mistake(&self.text, error.span(), error.message());
-            let words = format!("{} is not TOML ({why}); mend it first: wharf config edit", self.path.display());
+            let words = format!(
+                "{} is not TOML ({why}); mend it first: wharf config edit",
+                self.path.display()
+            );
             Failure::new(Exit::Error, words).into()
         })
     }
@@ -95,7 +105,8 @@ impl ConfigFileEditor {
     fn write_beside(&self) -> std::io::Result<()> {
         let beside = self.path.with_extension(format!("toml.{}", std::process::id()));
         let write = || {
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(self.mode).open(&beside)?;
+            let mut file =
+                OpenOptions::new().write(true).create_new(true).mode(self.mode).open(&beside)?;
             // The umask does not count: the mode is that of the file that is replaced.
             file.set_permissions(Permissions::from_mode(self.mode))?;
             file.write_all(self.text.as_bytes())?;
@@ -143,15 +154,25 @@ impl FileMistake {
 }
 
 /// Checks the text of a configuration file at `path`.
-pub(crate) fn check_text(text: &str, path: &Path, base: &StartBase) -> Result<AddressOutlook, FileMistake> {
+pub(crate) fn check_text(
+    text: &str,
+    path: &Path,
+    base: &StartBase,
+) -> Result<AddressOutlook, FileMistake> {
     let invalid = |why: String| FileMistake::Settings(format!("{}: {why}", path.display()));
     // By itself first: a variable must not hide a mistake of the file.
     let alone = Config::parse(text).map_err(&invalid)?;
-    crate::verbs::serve::parse_log_filter(&alone.log_level).map_err(|error| invalid(format!("{error:#}")))?;
+    crate::verbs::serve::parse_log_filter(&alone.log_level)
+        .map_err(|error| invalid(format!("{error:#}")))?;
     let config_dir = path.parent().map(Path::to_owned);
     let state_dir = base.state_dir.clone();
     let program = base.program.clone();
-    let alone = Config { config_dir, state_dir: state_dir.clone(), program: program.clone(), ..alone };
+    let alone = Config {
+        config_dir,
+        state_dir: state_dir.clone(),
+        program: program.clone(),
+        ..alone
+    };
     alone.check_agents().map_err(|error| invalid(error.to_string()))?;
     let load = |variables: &[(String, String)]| -> Result<Config, FileMistake> {
         let config = ConfigSources::new(Some(path.to_owned()), true, variables);
@@ -160,7 +181,13 @@ pub(crate) fn check_text(text: &str, path: &Path, base: &StartBase) -> Result<Ad
         let insecure_no_tls = base.running.insecure_no_tls;
         let state_dir = state_dir.clone();
         let program = program.clone();
-        Ok(Config { state_dir, program, insecure_no_tls, takes_free_port: true, ..config })
+        Ok(Config {
+            state_dir,
+            program,
+            insecure_no_tls,
+            takes_free_port: true,
+            ..config
+        })
     };
     let outlook = check_startable(&load(&base.variables)?, base.running.address)
         .map_err(|error| FileMistake::Start(format!("{error:#}")))?;
@@ -168,8 +195,11 @@ pub(crate) fn check_text(text: &str, path: &Path, base: &StartBase) -> Result<Ad
         base.variables.iter().cloned().partition(|(name, _)| hides_value(text, name));
     if !hiding.is_empty() {
         let names: Vec<&str> = hiding.iter().map(|(name, _)| name.as_str()).collect();
-        let without = |why: String| FileMistake::Start(format!("{why} (hidden here by {})", names.join(", ")));
-        wharf_server::check_settings(&load(&others)?).map_err(|error| without(error.to_string()))?;
+        let without = |why: String| {
+            FileMistake::Start(format!("{why} (hidden here by {})", names.join(", ")))
+        };
+        wharf_server::check_settings(&load(&others)?)
+            .map_err(|error| without(error.to_string()))?;
     }
     Ok(outlook)
 }
@@ -193,9 +223,14 @@ fn find_item<'a>(document: &'a DocumentMut, key: &str) -> Option<&'a Item> {
 
 /// Returns true if the two texts of a file differ in what decides whether a host can start. A text that is not TOML differs.
 pub(crate) fn differs_in_address(before: &str, after: &str) -> bool {
-    let (Ok(before), Ok(after)) = (before.parse::<DocumentMut>(), after.parse::<DocumentMut>()) else { return true };
+    let (Ok(before), Ok(after)) = (before.parse::<DocumentMut>(), after.parse::<DocumentMut>())
+    else {
+        return true;
+    };
     let value = |document: &DocumentMut, key: &str| {
-        find_item(document, key).and_then(Item::as_value).map(|value| value.clone().decorated("", "").to_string())
+        find_item(document, key)
+            .and_then(Item::as_value)
+            .map(|value| value.clone().decorated("", "").to_string())
     };
     ADDRESS_KEYS.iter().any(|key| value(&before, key) != value(&after, key))
 }
@@ -204,7 +239,10 @@ pub(crate) fn differs_in_address(before: &str, after: &str) -> bool {
 pub(crate) fn read_value(key: &ConfigKey, text: &str) -> Result<toml_edit::Value, Failure> {
     let usage = |why: String| Failure::new(Exit::Usage, why);
     let value = wharf_host::parse_value(key, text).map_err(usage)?;
-    value.to_string().parse().map_err(|error: toml_edit::TomlError| usage(error.message().to_owned()))
+    value
+        .to_string()
+        .parse()
+        .map_err(|error: toml_edit::TomlError| usage(error.message().to_owned()))
 }
 
 fn set_value(table: &mut dyn TableLike, parts: &[&str], value: &toml_edit::Value) {
@@ -238,7 +276,9 @@ fn remove_value(table: &mut dyn TableLike, parts: &[&str]) -> bool {
         [] => false,
         [last] => table.remove(last).is_some(),
         [first, rest @ ..] => {
-            let Some(inner) = table.get_mut(first).and_then(Item::as_table_like_mut) else { return false };
+            let Some(inner) = table.get_mut(first).and_then(Item::as_table_like_mut) else {
+                return false;
+            };
             let removed = remove_value(inner, rest);
             if removed && inner.is_empty() {
                 table.remove(first);
@@ -257,7 +297,12 @@ mod tests {
     fn base() -> StartBase {
         let state_dir = PathBuf::from("/nonexistent");
         let program = PathBuf::from("/bin/sh");
-        StartBase { state_dir, program, variables: Vec::new(), running: RunningHost::default() }
+        StartBase {
+            state_dir,
+            program,
+            variables: Vec::new(),
+            running: RunningHost::default(),
+        }
     }
 
     fn edited(text: &str, change: impl FnOnce(&mut ConfigFileEditor)) -> String {
@@ -273,7 +318,9 @@ mod tests {
     }
 
     fn set(editor: &mut ConfigFileEditor, path: &str, text: &str) {
-        editor.set(path, &read_value(ConfigKey::find(path).unwrap(), text).unwrap()).unwrap();
+        editor
+            .set(path, &read_value(ConfigKey::find(path).unwrap(), text).unwrap())
+            .unwrap();
     }
 
     #[test]
@@ -308,7 +355,10 @@ mod tests {
             assert!(!editor.unset("limits.queue").unwrap());
             assert!(editor.unset("agents.mine.env.A").unwrap());
         });
-        assert!(!text.contains("[limits]") && !text.contains("env") && text.contains("command"), "{text}");
+        assert!(
+            !text.contains("[limits]") && !text.contains("env") && text.contains("command"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -333,8 +383,9 @@ mod tests {
     fn settings_that_no_host_could_start_with_are_mistakes_of_the_start() {
         let program = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let taken = program.local_addr().unwrap();
-        let check =
-            |text: &str, running| check_text(text, Path::new("/x/config.toml"), &StartBase { running, ..base() });
+        let check = |text: &str, running| {
+            check_text(text, Path::new("/x/config.toml"), &StartBase { running, ..base() })
+        };
         let on_taken = format!("listen = \"{taken}\"");
         let half = "[tls]\ncert = \"box.pem\"";
         let absent = "[tls]\ncert = \"box.pem\"\nkey = \"box.key\"";
@@ -346,7 +397,10 @@ mod tests {
             (&on_taken, "another program"),
         ] {
             let mistake = check(text, RunningHost::default()).unwrap_err();
-            assert!(matches!(&mistake, FileMistake::Start(why) if why.contains(word)), "{text}: {mistake}");
+            assert!(
+                matches!(&mistake, FileMistake::Start(why) if why.contains(word)),
+                "{text}: {mistake}"
+            );
         }
         let own = RunningHost { address: Some(taken), ..RunningHost::default() };
         assert!(check(&on_taken, own).unwrap().is_own);
@@ -361,16 +415,24 @@ mod tests {
             check_text(text, Path::new("/x/config.toml"), &StartBase { variables, ..base() })
         };
         // The usual port may be that of another program on this machine.
-        let open_host = "listen = \"127.0.0.1:0\"\nauth = \"none\"\npublic_url = \"https://box.example\"";
+        let open_host =
+            "listen = \"127.0.0.1:0\"\nauth = \"none\"\npublic_url = \"https://box.example\"";
         for (text, name, value, word) in [
-            ("listen = \"127.0.0.1\"", "WHARF_LISTEN", "127.0.0.1:0", "\"127.0.0.1\" is not an address"),
+            (
+                "listen = \"127.0.0.1\"",
+                "WHARF_LISTEN",
+                "127.0.0.1:0",
+                "\"127.0.0.1\" is not an address",
+            ),
             ("listen = \"0.0.0.0:0\"", "WHARF_LISTEN", "127.0.0.1:0", "not a loopback address"),
             (open_host, "WHARF_AUTH", "token", "every session"),
         ] {
             let mistake = check(text, name, value).unwrap_err();
             let told = mistake.to_string();
             assert!(
-                matches!(&mistake, FileMistake::Start(_)) && told.contains(word) && told.contains(name),
+                matches!(&mistake, FileMistake::Start(_))
+                    && told.contains(word)
+                    && told.contains(name),
                 "{text}: {told}"
             );
         }

@@ -11,7 +11,11 @@ use crate::{output, session_state};
 
 /// Lists the sessions and asks whether `question` is meant. A program, which cannot be asked, has to pass `--yes`; the error
 /// begins with `reason`.
-pub(crate) fn confirm(sessions: &[SessionInfo], question: &str, reason: &str) -> anyhow::Result<bool> {
+pub(crate) fn confirm(
+    sessions: &[SessionInfo],
+    question: &str,
+    reason: &str,
+) -> anyhow::Result<bool> {
     if !output::is_person_present() {
         let words = format!("{reason}, and there is no terminal to ask on; say --yes");
         return Err(Failure::new(Exit::Usage, words).into());
@@ -30,7 +34,9 @@ pub(crate) fn describe_sessions(sessions: &[SessionInfo]) -> Vec<String> {
         let (word, _) = session_state::state_word(session);
         let called = to_printable(session_state::display_name(session).unwrap_or_default());
         let ago = times::format_millis_ago(times::last_activity(session), now);
-        format!("  {}  {word}  {}  {ago}  {called}", session.id, session.adapter_slug).trim_end().to_owned()
+        format!("  {}  {word}  {}  {ago}  {called}", session.id, session.adapter_slug)
+            .trim_end()
+            .to_owned()
     };
     sessions.iter().map(describe).collect()
 }

@@ -53,7 +53,10 @@ impl Contexts {
     pub(crate) fn load(path: &Path) -> anyhow::Result<Self> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound || error.kind() == ErrorKind::NotADirectory => {
+            Err(error)
+                if error.kind() == ErrorKind::NotFound
+                    || error.kind() == ErrorKind::NotADirectory =>
+            {
                 return Ok(Self::default());
             }
             Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
@@ -61,7 +64,9 @@ impl Contexts {
         let mode = fs::metadata(path).map_or(0, |known| known.mode());
         if mode & 0o077 != 0 {
             let path = path.display();
-            let words = format!("{path} can be read by others, and it may hold tokens; first: chmod 600 {path}");
+            let words = format!(
+                "{path} can be read by others, and it may hold tokens; first: chmod 600 {path}"
+            );
             return Err(Failure::new(Exit::Refused, words).into());
         }
         toml_edit::de::from_str(&text).map_err(|error| {
@@ -75,12 +80,19 @@ impl Contexts {
         let text = toml_edit::ser::to_string_pretty(self).context("writing the contexts")?;
         let writing = || format!("writing {}", path.display());
         if let Some(dir) = path.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(dir).with_context(writing)?;
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(dir)
+                .with_context(writing)?;
         }
         let beside = path.with_extension(format!("toml.{}", std::process::id()));
         let write = || {
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-            file.write_all(b"# Written by `wharf context`. It may hold tokens: keep it to yourself.\n")?;
+            let mut file =
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+            file.write_all(
+                b"# Written by `wharf context`. It may hold tokens: keep it to yourself.\n",
+            )?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&beside, path)
@@ -110,7 +122,10 @@ impl Contexts {
 pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name == LOCAL_CONTEXT {
-        return Err(Failure::new(Exit::Usage, "\"local\" is the host of this machine; choose another name"));
+        return Err(Failure::new(
+            Exit::Usage,
+            "\"local\" is the host of this machine; choose another name",
+        ));
     }
     if name.is_empty() || name.starts_with(['-', '.']) || !name.chars().all(plain) {
         let words = format!(
@@ -133,8 +148,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("wharf/contexts.toml");
         assert_eq!(Contexts::load(&path).unwrap(), Contexts::default());
-        let context = HostContext { url: "https://box".into(), token: Some("t".into()), ..HostContext::default() };
-        let contexts = Contexts { current: Some("box".into()), contexts: [("box".into(), context)].into() };
+        let context = HostContext {
+            url: "https://box".into(),
+            token: Some("t".into()),
+            ..HostContext::default()
+        };
+        let contexts = Contexts {
+            current: Some("box".into()),
+            contexts: [("box".into(), context)].into(),
+        };
         contexts.save(&path).unwrap();
         contexts.save(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);

@@ -110,10 +110,16 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("prune", &["wharf prune --older-than 30d --dry-run", "wharf prune --older-than 90d --yes"]),
     (
         "rename",
-        &["wharf rename docs Update the handbook", "wharf rename docs --clear     # the agent's own title again"],
+        &[
+            "wharf rename docs Update the handbook",
+            "wharf rename docs --clear     # the agent's own title again",
+        ],
     ),
     ("label", &["wharf label z31k9c docs", "wharf label docs --clear"]),
-    ("archive", &["wharf archive docs", "wharf archive --undo docs", "wharf ls --filter archived=true"]),
+    (
+        "archive",
+        &["wharf archive docs", "wharf archive --undo docs", "wharf ls --filter archived=true"],
+    ),
     (
         "set",
         &[
@@ -127,7 +133,11 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("asks", &["wharf asks", "wharf asks docs"]),
     (
         "answer",
-        &["wharf answer docs allow", "wharf answer 8qsbfy/57 deny", "wharf answer docs accept db=sqlite count=3"],
+        &[
+            "wharf answer docs allow",
+            "wharf answer 8qsbfy/57 deny",
+            "wharf answer docs accept db=sqlite count=3",
+        ],
     ),
     (
         "queue",
@@ -162,7 +172,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "wharf config edit",
         ],
     ),
-    ("service", &["wharf service install --linger", "wharf service status", "wharf service install --print"]),
+    (
+        "service",
+        &[
+            "wharf service install --linger",
+            "wharf service status",
+            "wharf service install --print",
+        ],
+    ),
     (
         "context",
         &[
@@ -171,7 +188,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "wharf --context box sessions",
         ],
     ),
-    ("serve", &["wharf serve", "wharf serve --agent claude", "wharf serve --agent-cmd \"opencode acp\""]),
+    (
+        "serve",
+        &["wharf serve", "wharf serve --agent claude", "wharf serve --agent-cmd \"opencode acp\""],
+    ),
     ("acp", &["wharf acp --agent claude", "wharf acp --session docs"]),
     ("mcp", &["claude mcp add wharf -- wharf mcp"]),
     ("notify", &["wharf notify test"]),
@@ -227,12 +247,20 @@ mod tests {
 
     /// Returns the arguments of each call of `wharf` in an example, as a shell would split them.
     fn calls_in(example: &str) -> Vec<Vec<String>> {
-        let line = example.split(" #").next().unwrap_or_default().replace("$(", "| ").replace(')', "");
+        let line = example
+            .split(" #")
+            .next()
+            .unwrap_or_default()
+            .replace("$(", "| ")
+            .replace(')', "");
         let parts = line
             .split(['|', '<', '>'])
             .map(str::trim)
             .map(|part| part.split_once("-- ").map_or(part, |(_, call)| call));
-        parts.filter(|part| part.starts_with("wharf ")).map(|part| wharf_host::split_command(part).unwrap()).collect()
+        parts
+            .filter(|part| part.starts_with("wharf "))
+            .map(|part| wharf_host::split_command(part).unwrap())
+            .collect()
     }
 
     #[test]
@@ -242,7 +270,10 @@ mod tests {
             for part in std::iter::once(verb).chain(verb.get_subcommands()) {
                 let shown = part.get_after_help().map(ToString::to_string).unwrap_or_default();
                 let name = verb.get_name();
-                assert!(shown.starts_with("Examples:\n  "), "add examples of {name:?} to EXAMPLES in src/examples.rs");
+                assert!(
+                    shown.starts_with("Examples:\n  "),
+                    "add examples of {name:?} to EXAMPLES in src/examples.rs"
+                );
             }
         }
     }
@@ -253,8 +284,13 @@ mod tests {
             assert!(lines.iter().any(|line| !calls_in(line).is_empty()), "{verb}");
             for call in lines.iter().flat_map(|line| calls_in(line)) {
                 // The names of sessions that another call lists are left out here.
-                let named = if call.ends_with(&["kill".to_owned()]) { vec!["docs".to_owned()] } else { Vec::new() };
-                let parsed = crate::build_command().try_get_matches_from([call.clone(), named].concat());
+                let named = if call.ends_with(&["kill".to_owned()]) {
+                    vec!["docs".to_owned()]
+                } else {
+                    Vec::new()
+                };
+                let parsed =
+                    crate::build_command().try_get_matches_from([call.clone(), named].concat());
                 assert!(parsed.is_ok(), "{call:?}: {}", parsed.unwrap_err());
             }
         }

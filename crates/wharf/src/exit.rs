@@ -68,7 +68,9 @@ impl Exit {
             Self::NotFound => {
                 "there is no such session, ask, prompt, workspace or agent, or the agent is not installed"
             }
-            Self::Refused => "the host refused the call: busy, at a limit, not allowed, or not possible in this state",
+            Self::Refused => {
+                "the host refused the call: busy, at a limit, not allowed, or not possible in this state"
+            }
             Self::Version => "the host is of another version",
             Self::Refusal => "the turn ended with `refusal`",
             Self::Limit => "the turn ended with `max_tokens` or `max_turn_requests`",
@@ -86,7 +88,9 @@ impl Exit {
             "end_turn" => Self::Ok,
             "refusal" => Self::Refusal,
             "max_tokens" | "max_turn_requests" => Self::Limit,
-            "cancelled" | "removed" | "session_ended" | "host_shutdown" | "host_restarted" => Self::Cancelled,
+            "cancelled" | "removed" | "session_ended" | "host_shutdown" | "host_restarted" => {
+                Self::Cancelled
+            }
             _ => Self::Agent,
         }
     }
@@ -102,10 +106,15 @@ impl Exit {
                 | ErrorCode::UNKNOWN_MODE
                 | ErrorCode::ADAPTER_NOT_INSTALLED,
             ) => Self::NotFound,
-            (_, ErrorCode::SANDBOX_NOT_SUPPORTED | ErrorCode::SANDBOX_IMPOSSIBLE | ErrorCode::FORK_NOT_SUPPORTED) => {
-                Self::Refused
+            (
+                _,
+                ErrorCode::SANDBOX_NOT_SUPPORTED
+                | ErrorCode::SANDBOX_IMPOSSIBLE
+                | ErrorCode::FORK_NOT_SUPPORTED,
+            ) => Self::Refused,
+            (_, ErrorCode::AGENT_REFUSED | ErrorCode::AGENT_EXITED | ErrorCode::AGENT_TIMEOUT) => {
+                Self::Agent
             }
-            (_, ErrorCode::AGENT_REFUSED | ErrorCode::AGENT_EXITED | ErrorCode::AGENT_TIMEOUT) => Self::Agent,
             (401 | 403 | 409 | 429 | 503 | 507, _) => Self::Refused,
             (_, ErrorCode::START_FAILED) => Self::Agent,
             (400 | 422, _) => Self::Usage,
@@ -135,13 +144,25 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(exit: Exit, words: impl Into<String>) -> Self {
-        Self { exit, code: None, status: None, session: None, words: words.into() }
+        Self {
+            exit,
+            code: None,
+            status: None,
+            session: None,
+            words: words.into(),
+        }
     }
 
     /// Creates the error for a refusal of the host.
     pub(crate) fn refusal(status: u16, code: ErrorCode, words: String) -> Self {
         let exit = Exit::of_problem(status, code);
-        Self { exit, code: Some(code), status: Some(status), session: None, words }
+        Self {
+            exit,
+            code: Some(code),
+            status: Some(status),
+            session: None,
+            words,
+        }
     }
 
     /// Returns the error with the session that the refusal is about.
@@ -188,7 +209,9 @@ mod tests {
 
     #[test]
     fn a_turn_that_did_not_end_well_is_no_success() {
-        for reason in ["refusal", "max_tokens", "max_turn_requests", "cancelled", "agent_exited", "novel"] {
+        for reason in
+            ["refusal", "max_tokens", "max_turn_requests", "cancelled", "agent_exited", "novel"]
+        {
             assert_ne!(Exit::of_stop_reason(reason), Exit::Ok, "{reason}");
         }
         assert_eq!(Exit::of_stop_reason("end_turn"), Exit::Ok);
@@ -213,7 +236,10 @@ mod tests {
     fn every_code_is_documented() {
         let page = include_str!("../../../docs/cli.md");
         for exit in Exit::ALL {
-            assert!(page.contains(&format!("| {} |", exit as u8)), "{exit:?} is not in docs/cli.md");
+            assert!(
+                page.contains(&format!("| {} |", exit as u8)),
+                "{exit:?} is not in docs/cli.md"
+            );
         }
     }
 }

@@ -59,13 +59,19 @@ pub(crate) enum ColourWhen {
 
 impl GlobalOptions {
     pub(crate) fn state_dir(&self) -> anyhow::Result<PathBuf> {
-        let variable = std::env::var_os("WHARF_STATE_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+        let variable = std::env::var_os("WHARF_STATE_DIR")
+            .filter(|dir| !dir.is_empty())
+            .map(PathBuf::from);
         paths::state_dir(self.state_dir.as_deref().or(variable.as_deref()))
     }
 
     /// Returns the configuration file that is named by the flag or, unless it is empty, the variable.
     pub(crate) fn config_file(&self) -> Option<PathBuf> {
-        let variable = || std::env::var_os("WHARF_CONFIG").filter(|file| !file.is_empty()).map(PathBuf::from);
+        let variable = || {
+            std::env::var_os("WHARF_CONFIG")
+                .filter(|file| !file.is_empty())
+                .map(PathBuf::from)
+        };
         self.config.clone().or_else(variable)
     }
 
@@ -85,14 +91,23 @@ impl GlobalOptions {
     /// Returns the options without a `--url` that has no URL. `wharf status --url` alone asks for
     /// the address.
     pub(crate) fn without_empty_url(&self) -> Self {
-        Self { url: self.url.clone().filter(|url| !url.is_empty()), ..self.clone() }
+        Self {
+            url: self.url.clone().filter(|url| !url.is_empty()),
+            ..self.clone()
+        }
     }
 
     /// Decides which host is meant.
     pub(crate) fn choose_host(&self) -> anyhow::Result<HostChoice> {
-        let other = [("--state-dir", self.state_dir.is_some()), ("--context", self.context.is_some())];
-        if let Some((other, _)) = other.iter().find(|(_, is_given)| *is_given && self.url.is_some()) {
-            return Err(Failure::new(Exit::Usage, format!("--url and {other} name different hosts; give one")).into());
+        let other =
+            [("--state-dir", self.state_dir.is_some()), ("--context", self.context.is_some())];
+        if let Some((other, _)) = other.iter().find(|(_, is_given)| *is_given && self.url.is_some())
+        {
+            return Err(Failure::new(
+                Exit::Usage,
+                format!("--url and {other} name different hosts; give one"),
+            )
+            .into());
         }
         let flags = HostFlags {
             url: self.url.clone(),
@@ -144,7 +159,11 @@ impl GlobalOptions {
         }
     }
 
-    fn locate_local_host(&self, may_start: bool, program: &'static str) -> anyhow::Result<HostLocator> {
+    fn locate_local_host(
+        &self,
+        may_start: bool,
+        program: &'static str,
+    ) -> anyhow::Result<HostLocator> {
         let config = self.config_file().map(std::path::absolute).transpose();
         let config = config.context("finding the configuration file")?;
         Ok(HostLocator::new(self.state_dir()?, config, may_start, program))
@@ -156,7 +175,10 @@ impl GlobalOptions {
     }
 
     /// Connects like [`Self::connect_client`]; `program` is its name in messages.
-    pub(crate) async fn connect_client_as(&self, program: &'static str) -> anyhow::Result<HostClient> {
+    pub(crate) async fn connect_client_as(
+        &self,
+        program: &'static str,
+    ) -> anyhow::Result<HostClient> {
         HostClient::open(self.locate_host(program)?, self.verbose).await
     }
 
@@ -182,7 +204,8 @@ impl GlobalOptions {
 
     /// Returns a command that runs this program with the same options of every verb, and these arguments.
     pub(crate) fn own_command(&self, arguments: &[String]) -> anyhow::Result<Vec<String>> {
-        let text = |path: &Path| path.to_str().map(ToOwned::to_owned).context("a path is not UTF-8");
+        let text =
+            |path: &Path| path.to_str().map(ToOwned::to_owned).context("a path is not UTF-8");
         let mut command = vec![text(&std::env::current_exe().context("finding this program")?)?];
         command.extend(["--state-dir".to_owned(), text(&self.state_dir()?)?]);
         if let Some(config) = self.config_file() {
@@ -201,7 +224,8 @@ impl GlobalOptions {
         let mut arguments: Vec<OsString> = vec!["--no-start".into()];
         let options = match self.choose_host()? {
             HostChoice::Local => {
-                let state_dir = std::path::absolute(self.state_dir()?).context("finding the state directory")?;
+                let state_dir = std::path::absolute(self.state_dir()?)
+                    .context("finding the state directory")?;
                 arguments.extend(["--state-dir".into(), state_dir.into_os_string()]);
                 return Ok((arguments, None));
             }

@@ -122,7 +122,12 @@ impl HostChoiceInputs {
         Some(RemoteToken { text, source: "the variable WHARF_TOKEN".to_owned() })
     }
 
-    fn by_context(&self, name: &str, chosen_by: &str, contexts: &Path) -> anyhow::Result<HostChoice> {
+    fn by_context(
+        &self,
+        name: &str,
+        chosen_by: &str,
+        contexts: &Path,
+    ) -> anyhow::Result<HostChoice> {
         if name == LOCAL_CONTEXT {
             return self.local();
         }
@@ -144,7 +149,9 @@ impl HostChoiceInputs {
 
 fn context_token(name: &str, context: &HostContext) -> anyhow::Result<Option<RemoteToken>> {
     match (&context.token, &context.token_file) {
-        (Some(text), _) => Ok(Some(RemoteToken { text: text.clone(), source: format!("the context {name}") })),
+        (Some(text), _) => {
+            Ok(Some(RemoteToken { text: text.clone(), source: format!("the context {name}") }))
+        }
         (None, Some(file)) => read_token_file(file).map(Some),
         (None, None) => Ok(None),
     }
@@ -156,9 +163,15 @@ pub(crate) fn read_token_flag(given: &str) -> anyhow::Result<RemoteToken> {
         return read_token_file(Path::new(file));
     }
     if given == "-" {
-        return Ok(RemoteToken { text: check_token(read_stdin_once()?, "stdin")?, source: "stdin".to_owned() });
+        return Ok(RemoteToken {
+            text: check_token(read_stdin_once()?, "stdin")?,
+            source: "stdin".to_owned(),
+        });
     }
-    Ok(RemoteToken { text: check_token(given, "--token")?, source: "--token".to_owned() })
+    Ok(RemoteToken {
+        text: check_token(given, "--token")?,
+        source: "--token".to_owned(),
+    })
 }
 
 /// Returns the text on stdin. A verb may choose its host several times, and stdin can be read once.
@@ -167,12 +180,14 @@ fn read_stdin_once() -> anyhow::Result<&'static str> {
     if let Some(text) = STDIN_TEXT.get() {
         return Ok(text);
     }
-    let text = std::io::read_to_string(std::io::stdin().lock()).context("reading the token from stdin")?;
+    let text =
+        std::io::read_to_string(std::io::stdin().lock()).context("reading the token from stdin")?;
     Ok(STDIN_TEXT.get_or_init(|| text))
 }
 
 fn read_token_file(file: &Path) -> anyhow::Result<RemoteToken> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("reading the token in {}", file.display()))?;
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("reading the token in {}", file.display()))?;
     let source = format!("the file {}", file.display());
     Ok(RemoteToken { text: check_token(&text, &source)?, source })
 }
@@ -181,7 +196,10 @@ fn read_token_file(file: &Path) -> anyhow::Result<RemoteToken> {
 pub(crate) fn check_token(text: &str, source: &str) -> Result<String, Failure> {
     let text = text.trim();
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Failure::new(Exit::Usage, format!("{source} holds no token: it has to be one word")));
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("{source} holds no token: it has to be one word"),
+        ));
     }
     Ok(text.to_owned())
 }
@@ -198,9 +216,15 @@ mod tests {
 
     fn contexts_file(folder: &tempfile::TempDir, current: Option<&str>) -> PathBuf {
         let path = folder.path().join("contexts.toml");
-        let context = HostContext { url: "https://box".to_owned(), token: some("of-box"), ..HostContext::default() };
+        let context = HostContext {
+            url: "https://box".to_owned(),
+            token: some("of-box"),
+            ..HostContext::default()
+        };
         let contexts = [("box".to_owned(), context)].into();
-        Contexts { current: current.map(ToOwned::to_owned), contexts }.save(&path).unwrap();
+        Contexts { current: current.map(ToOwned::to_owned), contexts }
+            .save(&path)
+            .unwrap();
         path
     }
 
@@ -230,7 +254,11 @@ mod tests {
         inputs.flags.state_dir = true;
         assert_eq!(chosen(&inputs, &file), None);
         inputs.flags = HostFlags { context: some("box"), ..HostFlags::default() };
-        assert_eq!(chosen(&inputs, &file), boxed(), "the token of the variable is for another host");
+        assert_eq!(
+            chosen(&inputs, &file),
+            boxed(),
+            "the token of the variable is for another host"
+        );
         inputs.flags = HostFlags { context: some("local"), ..HostFlags::default() };
         assert_eq!(chosen(&inputs, &file), None);
         inputs.flags = HostFlags { context: some("gone"), ..HostFlags::default() };
@@ -243,11 +271,16 @@ mod tests {
         let file = contexts_file(&folder, None);
         let with_url = |url: &str, variables: &HostVariables| {
             let flags = HostFlags { url: some(url), ..HostFlags::default() };
-            let (_, token) = chosen(&HostChoiceInputs { flags, variables: variables.clone() }, &file).unwrap();
+            let (_, token) =
+                chosen(&HostChoiceInputs { flags, variables: variables.clone() }, &file).unwrap();
             token
         };
         let mut variables = HostVariables { token: some("secret"), ..HostVariables::default() };
-        assert_eq!(with_url("https://far", &variables), some("secret"), "given for the URL on the command line");
+        assert_eq!(
+            with_url("https://far", &variables),
+            some("secret"),
+            "given for the URL on the command line"
+        );
         variables.url = some(OWN_URL);
         assert_eq!(with_url("https://far", &variables), None);
         assert_eq!(with_url("http://127.0.0.1:7433/", &variables), some("secret"));
@@ -282,6 +315,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let flags = HostFlags { token: some("x"), ..HostFlags::default() };
         let inputs = HostChoiceInputs { flags, ..HostChoiceInputs::default() };
-        assert_eq!(Failure::exit_of(&inputs.choose(&folder.path().join("none")).unwrap_err()), Exit::Usage);
+        assert_eq!(
+            Failure::exit_of(&inputs.choose(&folder.path().join("none")).unwrap_err()),
+            Exit::Usage
+        );
     }
 }

@@ -33,8 +33,10 @@ impl RotatedLogFile {
     }
 
     fn open_with_limit(path: &Path, max_bytes: u64) -> anyhow::Result<Self> {
-        let path = std::path::absolute(path).with_context(|| format!("resolving {}", path.display()))?;
-        let file = open_private(&path).with_context(|| format!("opening the log file {}", path.display()))?;
+        let path =
+            std::path::absolute(path).with_context(|| format!("resolving {}", path.display()))?;
+        let file = open_private(&path)
+            .with_context(|| format!("opening the log file {}", path.display()))?;
         let stderr = rustix::fs::fstat(rustix::stdio::stderr()).ok();
         let own = rustix::fs::fstat(&file).ok();
         let is_stderr = stderr.zip(own).is_some_and(|(stderr, own)| is_same(&stderr, &own));
@@ -143,11 +145,17 @@ mod tests {
         }
         let files = [path.clone(), old_file(&path, 1), old_file(&path, 2), old_file(&path, 3)];
         let expected =
-            ["event 10\n", "event 08\nevent 09\n", "event 06\nevent 07\n", "event 04\nevent 05\n"].map(str::to_owned);
+            ["event 10\n", "event 08\nevent 09\n", "event 06\nevent 07\n", "event 04\nevent 05\n"]
+                .map(str::to_owned);
         assert_eq!(files.each_ref().map(|path| read(path)), expected);
         assert!(!old_file(&path, 4).exists());
         for path in files {
-            assert_eq!(fs::metadata(&path)?.permissions().mode() & 0o777, 0o600, "{}", path.display());
+            assert_eq!(
+                fs::metadata(&path)?.permissions().mode() & 0o777,
+                0o600,
+                "{}",
+                path.display()
+            );
         }
         Ok(())
     }
@@ -176,7 +184,9 @@ mod tests {
     fn key_in_an_event_is_not_written() -> anyhow::Result<()> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join(LOG_FILE_NAME);
-        RotatedLogFile::open(&path)?.make_writer().write_all(b"refused sk-ant-0123456789abcdefghij\n")?;
+        RotatedLogFile::open(&path)?
+            .make_writer()
+            .write_all(b"refused sk-ant-0123456789abcdefghij\n")?;
         assert_eq!(read(&path), "refused sk-[redacted]\n");
         Ok(())
     }

@@ -68,7 +68,10 @@ pub(crate) fn log_panics() {
 
 /// The message, unless it was made of values: there may be anything in those, such as the text of a prompt.
 fn panic_message(payload: &dyn Any) -> &'static str {
-    payload.downcast_ref::<&'static str>().copied().unwrap_or("(the message holds values and is not shown)")
+    payload
+        .downcast_ref::<&'static str>()
+        .copied()
+        .unwrap_or("(the message holds values and is not shown)")
 }
 
 #[cfg(test)]
@@ -80,7 +83,8 @@ mod tests {
     #[test]
     fn a_key_in_an_event_is_not_written() -> io::Result<()> {
         let mut told = LogWriter(tempfile::tempfile()?);
-        let event = b"{\"message\":\"refused sk-ant-0123456789abcdefghij\",\"session\":\"sess_1\"}\n";
+        let event =
+            b"{\"message\":\"refused sk-ant-0123456789abcdefghij\",\"session\":\"sess_1\"}\n";
         assert_eq!(told.write(event)?, event.len());
         let mut written = String::new();
         told.0.rewind()?;

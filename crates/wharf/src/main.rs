@@ -1,5 +1,8 @@
 //! `wharf`: the session host for coding agents, as one binary.
-#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves"))]
+#![cfg_attr(
+    test,
+    expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")
+)]
 
 mod allocator;
 mod ask;
@@ -281,19 +284,29 @@ mod tests {
         let (general, verbs) = page.split_once("\n## Sessions\n").unwrap();
         let mut command = super::build_command();
         command.build();
-        let ours = |command: &&clap::Command| command.get_name() != "help" && !command.is_hide_set();
+        let ours =
+            |command: &&clap::Command| command.get_name() != "help" && !command.is_hide_set();
         for verb in command.get_subcommands().filter(ours) {
             let name = verb.get_name();
             let headed = |section: &&str| section.split([' ', '`']).next() == Some(name);
-            let section =
-                verbs.split("\n### `wharf ").skip(1).find(headed).unwrap_or_else(|| panic!("no section {name}"));
+            let section = verbs
+                .split("\n### `wharf ")
+                .skip(1)
+                .find(headed)
+                .unwrap_or_else(|| panic!("no section {name}"));
             for part in verb.get_subcommands().filter(ours).map(clap::Command::get_name) {
-                assert!(section.contains(&format!("`{part}")), "{part} is not in the section of {name}");
+                assert!(
+                    section.contains(&format!("`{part}")),
+                    "{part} is not in the section of {name}"
+                );
             }
             let parts = std::iter::once(verb).chain(verb.get_subcommands().filter(ours));
-            let shown = parts.flat_map(clap::Command::get_arguments).filter(|option| !option.is_hide_set());
+            let shown = parts
+                .flat_map(clap::Command::get_arguments)
+                .filter(|option| !option.is_hide_set());
             for option in shown.filter_map(clap::Arg::get_long) {
-                let known = [section, general].iter().any(|text| text.contains(&format!("--{option}")));
+                let known =
+                    [section, general].iter().any(|text| text.contains(&format!("--{option}")));
                 assert!(known || option == "help", "--{option} of {name} is not documented");
             }
         }

@@ -52,13 +52,20 @@ struct TrimPolicy {
 
 impl TrimPolicy {
     fn new(now: Instant, memory: MemoryUse) -> Self {
-        Self { base_kib: memory.unused_kib(), trimmed_kib: memory.unused_kib(), next_trim_at: now }
+        Self {
+            base_kib: memory.unused_kib(),
+            trimmed_kib: memory.unused_kib(),
+            next_trim_at: now,
+        }
     }
 
     /// Returns true if the heaps are to be trimmed now.
     fn is_due(&self, now: Instant, memory: MemoryUse) -> bool {
-        let is_above = |kib: i64, divisor: i64| memory.unused_kib() > kib + memory.resident_kib / divisor;
-        now >= self.next_trim_at && is_above(self.base_kib, EXCESS_DIVISOR) && is_above(self.trimmed_kib, FREED_DIVISOR)
+        let is_above =
+            |kib: i64, divisor: i64| memory.unused_kib() > kib + memory.resident_kib / divisor;
+        now >= self.next_trim_at
+            && is_above(self.base_kib, EXCESS_DIVISOR)
+            && is_above(self.trimmed_kib, FREED_DIVISOR)
     }
 
     fn note_trim(&mut self, now: Instant, after: MemoryUse) {
@@ -182,7 +189,8 @@ mod tests {
 
     #[test]
     fn free_blocks_are_not_held() {
-        let blocks: Vec<Box<[u8]>> = (0..1_000).map(|_| vec![1; 40 << 10].into_boxed_slice()).collect();
+        let blocks: Vec<Box<[u8]>> =
+            (0..1_000).map(|_| vec![1; 40 << 10].into_boxed_slice()).collect();
         let full = allocator::held_bytes();
         drop(blocks);
         // Other tests allocate at the same time.

@@ -126,10 +126,14 @@ mod tests {
     #[test]
     fn no_word_of_an_agent_moves_the_terminal() {
         let mut out = Vec::new();
-        write_text(&mut out, "the session ended: \u{1b}]0;mine\u{7}gone\u{1b}[2J\n\tnext\u{202e}").unwrap();
+        write_text(&mut out, "the session ended: \u{1b}]0;mine\u{7}gone\u{1b}[2J\n\tnext\u{202e}")
+            .unwrap();
         let error = anyhow::anyhow!("in\u{1b}[1Aside\r").context("out\u{9b}side");
         write_error(&mut out, &error).unwrap();
         let said = String::from_utf8(out).unwrap();
-        assert_eq!(said, "the session ended: gone\n\tnext[U+202E]\nerror: outside\n  because: inside \n");
+        assert_eq!(
+            said,
+            "the session ended: gone\n\tnext[U+202E]\nerror: outside\n  because: inside \n"
+        );
     }
 }

@@ -6,8 +6,13 @@ use anyhow::Context;
 use etcetera::{AppStrategy, AppStrategyArgs};
 
 fn xdg_strategy() -> anyhow::Result<etcetera::app_strategy::Xdg> {
-    let args = AppStrategyArgs { top_level_domain: String::new(), author: String::new(), app_name: "wharf".to_owned() };
-    etcetera::app_strategy::Xdg::new(args).context("finding the home directory; set HOME, or give --state-dir")
+    let args = AppStrategyArgs {
+        top_level_domain: String::new(),
+        author: String::new(),
+        app_name: "wharf".to_owned(),
+    };
+    etcetera::app_strategy::Xdg::new(args)
+        .context("finding the home directory; set HOME, or give --state-dir")
 }
 
 /// Returns `--state-dir` (or `WHARF_STATE_DIR`), else the XDG state directory, as an absolute path.
@@ -21,7 +26,9 @@ pub(crate) fn state_dir(given: Option<&Path>) -> anyhow::Result<PathBuf> {
 
 /// Returns the XDG state directory: where verbs look without `--state-dir` and `WHARF_STATE_DIR`.
 pub(crate) fn default_state_dir() -> anyhow::Result<PathBuf> {
-    xdg_strategy()?.state_dir().context("finding the state directory; give --state-dir")
+    xdg_strategy()?
+        .state_dir()
+        .context("finding the state directory; give --state-dir")
 }
 
 /// Returns the XDG config directory.

@@ -36,7 +36,12 @@ fn write_page() -> String {
         let name = verb.get_name().to_owned();
         page.push_str(&write_verb(&name, verb, "##", &mut types));
         for action in listed_verbs(verb) {
-            page.push_str(&write_verb(&format!("{name} {}", action.get_name()), action, "###", &mut types));
+            page.push_str(&write_verb(
+                &format!("{name} {}", action.get_name()),
+                action,
+                "###",
+                &mut types,
+            ));
         }
     }
     page.push_str("\n## Types\n\nMembers with `?` may be left out. Clients ignore members that they do not know.\n");
@@ -45,7 +50,9 @@ fn write_page() -> String {
 }
 
 fn listed_verbs(command: &Command) -> impl Iterator<Item = &Command> {
-    command.get_subcommands().filter(|verb| verb.get_name() != "help" && !verb.is_hide_set())
+    command
+        .get_subcommands()
+        .filter(|verb| verb.get_name() != "help" && !verb.is_hide_set())
 }
 
 fn write_verb(name: &str, verb: &Command, heading: &str, types: &mut SchemaPage) -> String {
@@ -61,7 +68,8 @@ fn write_verb(name: &str, verb: &Command, heading: &str, types: &mut SchemaPage)
         section.push_str(&format!("\n`--json`: {shape}\n"));
     }
     if listed_verbs(verb).next().is_none() || has_json(verb) {
-        let codes: Vec<String> = exit_codes(name).iter().map(|exit| (*exit as u8).to_string()).collect();
+        let codes: Vec<String> =
+            exit_codes(name).iter().map(|exit| (*exit as u8).to_string()).collect();
         section.push_str(&format!("\nExit codes: {}\n", codes.join(", ")));
     }
     section
@@ -88,14 +96,17 @@ fn exit_codes(name: &str) -> Vec<Exit> {
     let words: Vec<&str> = name.split(' ').collect();
     match words[..] {
         ["run" | "prompt" | "attach" | "chat", ..] => Exit::ALL.to_vec(),
-        ["resume" | "fork" | "set"] => vec![Ok, Error, Usage, NoHost, NotFound, Refused, Version, Agent],
+        ["resume" | "fork" | "set"] => {
+            vec![Ok, Error, Usage, NoHost, NotFound, Refused, Version, Agent]
+        }
         ["login"] => vec![Ok, Error, Usage, NoHost, NotFound, Refused, Version, Agent, Interrupted],
         ["status" | "stop" | "restart" | "reload"] => vec![Ok, Error, Usage, NoHost, Refused],
         ["acp" | "mcp"] => vec![Ok, Error, Usage, NoHost, NotFound, Version],
         ["token", "revoke"] => vec![Ok, Error, Usage, NotFound],
         ["token", "create" | "list"] | ["agents", "import"] => vec![Ok, Error, Usage, Refused],
         ["service", ..] => vec![Ok, Error, Usage, NoHost, NotFound, Refused],
-        ["completions" | "man" | "demo-agent" | "doctor" | "serve", ..] | ["config", "check" | "path"] => {
+        ["completions" | "man" | "demo-agent" | "doctor" | "serve", ..]
+        | ["config", "check" | "path"] => {
             vec![Ok, Error, Usage]
         }
         _ => vec![Ok, Error, Usage, NoHost, NotFound, Refused, Version],
@@ -136,7 +147,13 @@ mod tests {
     fn no_option_takes_its_value_from_a_variable_by_itself() {
         fn check(command: &clap::Command) {
             for argument in command.get_arguments() {
-                assert_eq!(argument.get_env(), None, "{} of {}", argument.get_id(), command.get_name());
+                assert_eq!(
+                    argument.get_env(),
+                    None,
+                    "{} of {}",
+                    argument.get_id(),
+                    command.get_name()
+                );
             }
             command.get_subcommands().for_each(check);
         }

@@ -17,7 +17,9 @@ pub(crate) fn state_word(session: &SessionInfo) -> (&str, TextStyle) {
         (SessionStatus::Running, TurnPhase::Running) => ("working", TextStyle::Busy),
         (SessionStatus::Running, TurnPhase::AwaitingInput) => ("asks", TextStyle::Wants),
         (SessionStatus::Running, newer) => (newer.as_str(), TextStyle::Plain),
-        (SessionStatus::Exited | SessionStatus::Killed | SessionStatus::Error, _) if is_asleep(session) => {
+        (SessionStatus::Exited | SessionStatus::Killed | SessionStatus::Error, _)
+            if is_asleep(session) =>
+        {
             ("asleep", TextStyle::Plain)
         }
         (SessionStatus::Exited, _) => ("exited", TextStyle::Faint),
@@ -34,14 +36,21 @@ pub(crate) fn list_word(session: &SessionInfo) -> (&str, TextStyle) {
         Some(AttentionState::NeedsAnswer) => ("needs answer", TextStyle::Wants),
         Some(AttentionState::Failed) => ("failed", TextStyle::Bad),
         Some(AttentionState::Finished) => ("finished", TextStyle::Good),
-        Some(AttentionState::Parked | AttentionState::Working | AttentionState::Quiet | AttentionState::Other(_))
+        Some(
+            AttentionState::Parked
+            | AttentionState::Working
+            | AttentionState::Quiet
+            | AttentionState::Other(_),
+        )
         | None => state_word(session),
     }
 }
 
 /// Returns true if the session could not be resumed: a person has to look at it.
 pub(crate) fn has_failed_to_return(session: &SessionInfo) -> bool {
-    !session.status.is_alive() && session.resumable && session.end_reason == Some(EndCause::StartFailed)
+    !session.status.is_alive()
+        && session.resumable
+        && session.end_reason == Some(EndCause::StartFailed)
 }
 
 /// Returns how a session without an agent comes back; `None` for a session that has one.

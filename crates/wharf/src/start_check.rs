@@ -24,7 +24,9 @@ pub(crate) struct RunningHost {
 impl RunningHost {
     /// Asks the running host. Without one, every member has its default.
     pub(crate) async fn find(global: &GlobalOptions) -> Self {
-        let Ok(client) = global.for_local_host().connect_if_running().await else { return Self::default() };
+        let Ok(client) = global.for_local_host().connect_if_running().await else {
+            return Self::default();
+        };
         let Some(host) = describe_host(&client).await else { return Self::default() };
         Self::of(&client, &host).await
     }
@@ -32,10 +34,15 @@ impl RunningHost {
     pub(crate) async fn of(client: &HostClient, host: &HostInfo) -> Self {
         let arguments = host.process.iter().flat_map(|process| &process.arguments);
         let insecure_no_tls = arguments.into_iter().any(|word| word == "--insecure-no-tls");
-        let settings: Option<HostSettingList> = client.fetch_json(&HostCall::get("/host/settings")).await.ok();
-        let listen = settings.and_then(|known| known.settings.into_iter().find(|setting| setting.key == "listen"));
+        let settings: Option<HostSettingList> =
+            client.fetch_json(&HostCall::get("/host/settings")).await.ok();
+        let listen = settings
+            .and_then(|known| known.settings.into_iter().find(|setting| setting.key == "listen"));
         let listen = listen.and_then(|setting| setting.value);
-        Self { address: find_address(&host.url, listen.as_deref()), insecure_no_tls }
+        Self {
+            address: find_address(&host.url, listen.as_deref()),
+            insecure_no_tls,
+        }
     }
 }
 
@@ -51,7 +58,10 @@ fn find_address(url: &str, listen: Option<&str>) -> Option<SocketAddr> {
 
 /// Fails if a host could not start with these settings. `own` is the address of the running host in
 /// whose place it would start.
-pub(crate) fn check_startable(config: &Config, own: Option<SocketAddr>) -> anyhow::Result<AddressOutlook> {
+pub(crate) fn check_startable(
+    config: &Config,
+    own: Option<SocketAddr>,
+) -> anyhow::Result<AddressOutlook> {
     parse_log_filter(&config.log_level)?;
     config.check_agents()?;
     // Its message names the causes.
@@ -64,9 +74,17 @@ mod tests {
 
     #[test]
     fn address_of_a_host_has_the_ip_that_it_listens_on_and_the_port_of_its_url() {
-        let address = |url: &str, listen: Option<&str>| find_address(url, listen).map(|address| address.to_string());
-        assert_eq!(address("http://127.0.0.1:7434", Some("\"127.0.0.1:0\"")).as_deref(), Some("127.0.0.1:7434"));
-        assert_eq!(address("https://box.example:7434/", Some("\"0.0.0.0:7434\"")).as_deref(), Some("0.0.0.0:7434"));
+        let address = |url: &str, listen: Option<&str>| {
+            find_address(url, listen).map(|address| address.to_string())
+        };
+        assert_eq!(
+            address("http://127.0.0.1:7434", Some("\"127.0.0.1:0\"")).as_deref(),
+            Some("127.0.0.1:7434")
+        );
+        assert_eq!(
+            address("https://box.example:7434/", Some("\"0.0.0.0:7434\"")).as_deref(),
+            Some("0.0.0.0:7434")
+        );
         assert_eq!(address("http://[::1]:80", None).as_deref(), Some("[::1]:80"));
         assert_eq!(address("https://box.example:80", None), None);
     }

@@ -28,21 +28,27 @@ impl FromStr for TurnRef {
             id if id.starts_with("prm_") => Ok(Self::Prompt(id.to_owned())),
             number => match number.parse() {
                 Ok(number @ 1..) => Ok(Self::Number(number)),
-                Ok(0) | Err(_) => Err("write a number from 1, `last`, or the id of a prompt".to_owned()),
+                Ok(0) | Err(_) => {
+                    Err("write a number from 1, `last`, or the id of a prompt".to_owned())
+                }
             },
         }
     }
 }
 
 /// Lists the turns of a session, the oldest first.
-pub(crate) async fn list_turns(client: &HostClient, session: &str) -> anyhow::Result<Vec<TurnInfo>> {
+pub(crate) async fn list_turns(
+    client: &HostClient,
+    session: &str,
+) -> anyhow::Result<Vec<TurnInfo>> {
     let path = url_path(&["sessions", session, "turns"]);
     let mut turns = Vec::new();
     let mut before = None;
     loop {
         let cursor = query_part("before", before.as_deref());
-        let page: TurnPage =
-            client.fetch_json(&HostCall::get(format!("{path}?limit={MAX_PAGE_TURNS}{cursor}"))).await?;
+        let page: TurnPage = client
+            .fetch_json(&HostCall::get(format!("{path}?limit={MAX_PAGE_TURNS}{cursor}")))
+            .await?;
         turns.extend(page.turns);
         before = page.before;
         if before.is_none() {
@@ -53,20 +59,29 @@ pub(crate) async fn list_turns(client: &HostClient, session: &str) -> anyhow::Re
 }
 
 /// Returns the id of the prompt whose turn is meant.
-pub(crate) async fn find_turn(client: &HostClient, session: &str, meant: &TurnRef) -> anyhow::Result<String> {
+pub(crate) async fn find_turn(
+    client: &HostClient,
+    session: &str,
+    meant: &TurnRef,
+) -> anyhow::Result<String> {
     match meant {
         TurnRef::Prompt(id) => Ok(id.clone()),
         TurnRef::Last => {
             let path = url_path(&["sessions", session, "turns"]);
-            let page: TurnPage = client.fetch_json(&HostCall::get(format!("{path}?limit=1"))).await?;
+            let page: TurnPage =
+                client.fetch_json(&HostCall::get(format!("{path}?limit=1"))).await?;
             let newest = page.turns.into_iter().next();
-            newest.map(|turn| turn.prompt_id).ok_or_else(|| no_turn("the session has no turn yet"))
+            newest
+                .map(|turn| turn.prompt_id)
+                .ok_or_else(|| no_turn("the session has no turn yet"))
         }
         TurnRef::Number(number) => {
             let turns = list_turns(client, session).await?;
             let count = turns.len();
             let turn = turns.into_iter().nth(number - 1).map(|turn| turn.prompt_id);
-            turn.ok_or_else(|| no_turn(&format!("the session has no turn {number}; it has {count}")))
+            turn.ok_or_else(|| {
+                no_turn(&format!("the session has no turn {number}; it has {count}"))
+            })
         }
     }
 }

@@ -53,7 +53,10 @@ impl Bench {
                 "ratio": round_figure(p50.median() / bare.median()), "holds": p99.median() < TARGET_MS,
             }));
         }
-        print_compared(json!({"measure": "bridge", "starts": STARTS_PER_ROUND, "target_ms": TARGET_MS}), figures);
+        print_compared(
+            json!({"measure": "bridge", "starts": STARTS_PER_ROUND, "target_ms": TARGET_MS}),
+            figures,
+        );
         Ok(())
     }
 }
@@ -87,6 +90,9 @@ fn start_bridge(binary: &Binary, host: &Host) -> Result<f64> {
 /// start.
 fn start_bare(binary: &Binary) -> Result<f64> {
     let began = Instant::now();
-    command(&binary.wharf).arg("--version").output().context("starting the program")?;
+    command(&binary.wharf)
+        .arg("--version")
+        .output()
+        .context("starting the program")?;
     Ok(began.elapsed().as_secs_f64() * 1e3)
 }

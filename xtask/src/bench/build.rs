@@ -36,7 +36,9 @@ pub(super) fn measure(root: &Path, dir: &Path) -> Result<()> {
     let wall_seconds = began.elapsed().as_secs_f64();
     let binary = dir.join("release").join("wharf");
     let binary_bytes = built.and_then(|()| {
-        fs::metadata(&binary).map(|metadata| metadata.len()).with_context(|| format!("finding {}", binary.display()))
+        fs::metadata(&binary)
+            .map(|metadata| metadata.len())
+            .with_context(|| format!("finding {}", binary.display()))
     });
     fs::remove_dir_all(dir).with_context(|| format!("deleting {}", dir.display()))?;
     let binary_mb = binary_bytes? as f64 / 1e6;
@@ -53,7 +55,9 @@ pub(super) fn measure(root: &Path, dir: &Path) -> Result<()> {
 /// Returns the CPU time, user and system, of all child processes that have ended, with their own children.
 fn children_cpu_seconds() -> Result<f64> {
     let stat = fs::read_to_string("/proc/self/stat").context("reading /proc/self/stat")?;
-    parse_children_ticks(&stat).map(|ticks| ticks as f64 / TICKS_PER_SECOND).context("parsing /proc/self/stat")
+    parse_children_ticks(&stat)
+        .map(|ticks| ticks as f64 / TICKS_PER_SECOND)
+        .context("parsing /proc/self/stat")
 }
 
 /// Returns `cutime` plus `cstime`, the 16th and the 17th field. The second field is the program's name in parentheses and

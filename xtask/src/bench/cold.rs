@@ -17,7 +17,12 @@ impl Bench {
 
     /// Makes ended sessions of at least this many events with the program beside the binary, or with this repo's if there
     /// is none.
-    pub(super) fn make_cold_sessions(&self, binary: &Binary, sessions: u32, events: u32) -> Result<()> {
+    pub(super) fn make_cold_sessions(
+        &self,
+        binary: &Binary,
+        sessions: u32,
+        events: u32,
+    ) -> Result<()> {
         let dir = self.cold_dir(binary);
         fs::create_dir_all(&dir).with_context(|| format!("making {}", dir.display()))?;
         print_progress(&format!("making {sessions} sessions"));
@@ -25,14 +30,20 @@ impl Bench {
         if !maker.exists() {
             maker = self.agent.with_file_name("wharf-cold-sessions");
         }
-        run_checked(command(&maker).arg(dir.join("state")).args([sessions.to_string(), events.to_string()]))
+        run_checked(
+            command(&maker)
+                .arg(dir.join("state"))
+                .args([sessions.to_string(), events.to_string()]),
+        )
     }
 
     /// Deletes files of the state directory together with SQLite's files beside them. No host may be running.
     pub(super) fn delete_databases(&self, binary: &Binary, names: &[&str]) {
         for name in names {
             for suffix in ["", "-wal", "-shm"] {
-                let _ = fs::remove_file(self.cold_dir(binary).join("state").join(format!("{name}{suffix}")));
+                let _ = fs::remove_file(
+                    self.cold_dir(binary).join("state").join(format!("{name}{suffix}")),
+                );
             }
         }
     }

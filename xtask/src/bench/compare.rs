@@ -27,7 +27,11 @@ impl Bench {
     /// Returns the sides of a measure: for each variant all binaries, the new one first.
     pub(super) fn sides<V: Copy, F: Default>(&self, variants: &[V]) -> Vec<Side<'_, V, F>> {
         let sides = variants.iter().flat_map(|variant| {
-            self.binaries.iter().map(|binary| Side { binary, variant: *variant, figures: F::default() })
+            self.binaries.iter().map(|binary| Side {
+                binary,
+                variant: *variant,
+                figures: F::default(),
+            })
         });
         sides.collect()
     }
@@ -60,7 +64,9 @@ fn compare_sides(mut line: Value, sides: impl IntoIterator<Item = Value>) -> Val
     if let Some(old) = sides.next() {
         let mut ratios = json!({});
         for (name, figure) in new.as_object().into_iter().flatten() {
-            if let (Some(new), Some(old)) = (figure["median"].as_f64(), old[name]["median"].as_f64()) {
+            if let (Some(new), Some(old)) =
+                (figure["median"].as_f64(), old[name]["median"].as_f64())
+            {
                 ratios[name] = round_figure(new / old).into();
             }
         }
@@ -81,7 +87,10 @@ mod tests {
     fn one_binary_has_its_figures_alone() {
         let figures = json!({"p50_us": {"median": 3.0, "values": [3.0]}, "holds": true});
         let line = compare_sides(json!({"measure": "tick"}), [figures]);
-        assert_eq!(line, json!({"measure": "tick", "p50_us": {"median": 3.0, "values": [3.0]}, "holds": true}));
+        assert_eq!(
+            line,
+            json!({"measure": "tick", "p50_us": {"median": 3.0, "values": [3.0]}, "holds": true})
+        );
     }
 
     #[test]
@@ -97,7 +106,12 @@ mod tests {
 
     #[test]
     fn every_second_round_is_reversed() {
-        let order = |round| in_round(round, &mut [1, 2, 3]).into_iter().map(|side| *side).collect::<Vec<_>>();
+        let order = |round| {
+            in_round(round, &mut [1, 2, 3])
+                .into_iter()
+                .map(|side| *side)
+                .collect::<Vec<_>>()
+        };
         assert_eq!((order(0), order(1), order(2)), (vec![1, 2, 3], vec![3, 2, 1], vec![1, 2, 3]));
     }
 }

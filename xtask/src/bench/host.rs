@@ -35,7 +35,8 @@ impl Host {
     /// Starts it with an agent that takes arguments: `agent` is its command line.
     pub(crate) fn start_with(wharf: &Path, agent: &str, dir: &Path) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
-        let stderr = fs::File::create(dir.join("stderr")).context("making a file for the host's stderr")?;
+        let stderr =
+            fs::File::create(dir.join("stderr")).context("making a file for the host's stderr")?;
         let mut serve = command(wharf);
         // Settings that a developer has for hosts of their own would change what is tested and measured.
         for (name, _) in std::env::vars_os() {
@@ -54,8 +55,15 @@ impl Host {
             .spawn()
             .with_context(|| format!("starting {}", wharf.display()))?;
         let dir = dir.to_path_buf();
-        let mut host = Self { child, dir, keeps: false, authority: String::new(), token: String::new() };
-        host.await_listening().with_context(|| format!("waiting for the host; it says: {}", host.stderr_tail()))?;
+        let mut host = Self {
+            child,
+            dir,
+            keeps: false,
+            authority: String::new(),
+            token: String::new(),
+        };
+        host.await_listening()
+            .with_context(|| format!("waiting for the host; it says: {}", host.stderr_tail()))?;
         Ok(host)
     }
 
@@ -69,9 +77,14 @@ impl Host {
             let _ = sender.send(result);
         });
         let line = receiver.recv_timeout(START_LIMIT).context("no line within 30 s")??;
-        let said: Value = serde_json::from_str(&line).with_context(|| format!("reading {line:?}"))?;
+        let said: Value =
+            serde_json::from_str(&line).with_context(|| format!("reading {line:?}"))?;
         let url = said["url"].as_str().context("the line has no url")?;
-        self.authority = url.strip_prefix("http://").context("the url is not http")?.trim_end_matches('/').to_owned();
+        self.authority = url
+            .strip_prefix("http://")
+            .context("the url is not http")?
+            .trim_end_matches('/')
+            .to_owned();
         let token_file = said["tokenFile"].as_str().context("the line has no tokenFile")?;
         self.token = fs::read_to_string(token_file).context("reading the token")?.trim().to_owned();
         Ok(())
@@ -99,7 +112,9 @@ impl Host {
     pub(super) fn logged(&self, session: &str) -> Result<u64> {
         let folder = self.state_dir().join("workspaces/default/sessions").join(session).join("log");
         let mut bytes = 0;
-        for file in fs::read_dir(&folder).with_context(|| format!("listing {}", folder.display()))? {
+        for file in
+            fs::read_dir(&folder).with_context(|| format!("listing {}", folder.display()))?
+        {
             bytes += file?.metadata()?.len();
         }
         Ok(bytes)
@@ -112,7 +127,8 @@ impl Host {
 
     /// Returns the bytes that the host has read so far: from files, also those in the page cache, and from sockets.
     pub(super) fn bytes_read(&self) -> Result<u64> {
-        let io = fs::read_to_string(format!("/proc/{}/io", self.child.id())).context("reading the host's counters")?;
+        let io = fs::read_to_string(format!("/proc/{}/io", self.child.id()))
+            .context("reading the host's counters")?;
         status_field(&io, "rchar:")
     }
 
@@ -128,7 +144,10 @@ impl Host {
 
     fn interrupt(&mut self) -> Result<()> {
         let pid = self.child.id().to_string();
-        command("sh").args(["-c", "kill -INT \"$0\"", &pid]).status().context("sending SIGINT")?;
+        command("sh")
+            .args(["-c", "kill -INT \"$0\"", &pid])
+            .status()
+            .context("sending SIGINT")?;
         let began = Instant::now();
         while began.elapsed() < STOP_LIMIT {
             if let Some(status) = self.child.try_wait()? {
@@ -172,23 +191,41 @@ pub(super) struct Memory {
 /// Returns the CPU time of all threads of a process so far.
 pub(super) fn process_cpu(pid: u32) -> Result<Duration> {
     let mut nanos = 0;
-    for task in fs::read_dir(format!("/proc/{pid}/task")).context("listing the threads of a process")? {
+    for task in
+        fs::read_dir(format!("/proc/{pid}/task")).context("listing the threads of a process")?
+    {
         // The time of a thread that ends meanwhile is lost, but the long-lived threads do the work.
         let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
-        nanos += text.split(' ').next().unwrap_or_default().parse::<u64>().context("reading schedstat")?;
+        nanos += text
+            .split(' ')
+            .next()
+            .unwrap_or_default()
+            .parse::<u64>()
+            .context("reading schedstat")?;
     }
     Ok(Duration::from_nanos(nanos))
 }
 
 /// Returns the resident memory of a process in KiB.
 pub(super) fn process_memory(pid: u32) -> Result<Memory> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).context("reading the status of a process")?;
-    Ok(Memory { now: status_field(&status, "VmRSS:")?, peak: status_field(&status, "VmHWM:")? })
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))
+        .context("reading the status of a process")?;
+    Ok(Memory {
+        now: status_field(&status, "VmRSS:")?,
+        peak: status_field(&status, "VmHWM:")?,
+    })
 }
 
 fn status_field(status: &str, name: &str) -> Result<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name}"))?;
-    line.trim().trim_end_matches("kB").trim().parse().with_context(|| format!("reading {name}"))
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(name))
+        .with_context(|| format!("no {name}"))?;
+    line.trim()
+        .trim_end_matches("kB")
+        .trim()
+        .parse()
+        .with_context(|| format!("reading {name}"))
 }
 
 /// Returns a path as one word of a command line.

@@ -25,7 +25,12 @@ pub(super) fn send_json(host: &Host, method: &str, path: &str, body: &Value) -> 
 }
 
 /// Sends a request on a connection of its own and returns the connection, from which the answer can be read.
-pub(super) fn open_request(host: &Host, method: &str, path: &str, body: Option<&Value>) -> Result<TcpStream> {
+pub(super) fn open_request(
+    host: &Host,
+    method: &str,
+    path: &str,
+    body: Option<&Value>,
+) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(&host.authority).context("connecting to the host")?;
     let (authority, token) = (&host.authority, &host.token);
     let body = body.map(Value::to_string).unwrap_or_default();

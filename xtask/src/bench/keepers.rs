@@ -24,7 +24,8 @@ const WATCH_TIME: Duration = Duration::from_secs(10);
 impl Bench {
     /// Measures this binary alone: others have no keepers.
     pub(super) fn keepers(&self) -> Result<()> {
-        let (mut ready, mut private, mut wakes) = (Series::default(), Series::default(), Series::default());
+        let (mut ready, mut private, mut wakes) =
+            (Series::default(), Series::default(), Series::default());
         let Some(binary) = self.binaries.first() else { return Ok(()) };
         for round in 0..self.plan.repeats {
             print_progress(&format!("keepers, round {}", round + 1));
@@ -52,7 +53,12 @@ impl Bench {
         let dir = self.dir.join("keepers");
         let host = Host::start(&binary.wharf, &self.agent, &dir)?;
         for _ in 0..KEEPERS {
-            send_json(&host, "POST", "/sessions/agent", &json!({ "adapter": "agent", "cwd": self.cwd() }))?;
+            send_json(
+                &host,
+                "POST",
+                "/sessions/agent",
+                &json!({ "adapter": "agent", "cwd": self.cwd() }),
+            )?;
         }
         let keepers = list_keepers(&host)?;
         ensure!(keepers.len() == KEEPERS, "{} agents are kept", keepers.len());
@@ -75,17 +81,25 @@ impl Bench {
 }
 
 fn list_keepers(host: &Host) -> Result<Vec<u32>> {
-    let sockets = fs::read_dir(host.state_dir().join("run/keepers-1")).context("listing the keepers")?;
-    Ok(sockets.flatten().filter_map(|socket| socket.file_name().to_str()?.parse().ok()).collect())
+    let sockets =
+        fs::read_dir(host.state_dir().join("run/keepers-1")).context("listing the keepers")?;
+    Ok(sockets
+        .flatten()
+        .filter_map(|socket| socket.file_name().to_str()?.parse().ok())
+        .collect())
 }
 
 /// Returns how often the threads of these processes have been woken.
 fn count_wakes(pids: &[u32]) -> Result<u64> {
     let mut wakes = 0;
     for pid in pids {
-        for task in fs::read_dir(format!("/proc/{pid}/task")).context("listing a keeper's threads")? {
-            let status = fs::read_to_string(task?.path().join("status")).context("reading a thread's status")?;
-            let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        for task in
+            fs::read_dir(format!("/proc/{pid}/task")).context("listing a keeper's threads")?
+        {
+            let status = fs::read_to_string(task?.path().join("status"))
+                .context("reading a thread's status")?;
+            let line =
+                status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
             wakes += line.context("no count of switches")?.trim().parse::<u64>()?;
         }
     }
@@ -94,7 +108,10 @@ fn count_wakes(pids: &[u32]) -> Result<u64> {
 
 /// Returns the memory that no other process shares.
 fn private_kib(pid: u32) -> Result<u64> {
-    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).context("reading a keeper's memory")?;
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))
+        .context("reading a keeper's memory")?;
     let fields = rollup.lines().filter_map(|line| line.strip_prefix("Private_")?.split_once(':'));
-    fields.map(|(_, size)| Ok(size.trim().trim_end_matches("kB").trim().parse::<u64>()?)).sum()
+    fields
+        .map(|(_, size)| Ok(size.trim().trim_end_matches("kB").trim().parse::<u64>()?))
+        .sum()
 }

@@ -145,7 +145,8 @@ impl Plan {
                 "--no-build" => plan.builds_programs = false,
                 "--against" => {
                     let path = args.next().context("--against needs the path of a wharf binary")?;
-                    let found = fs::canonicalize(path).with_context(|| format!("finding the binary {path:?}"))?;
+                    let found = fs::canonicalize(path)
+                        .with_context(|| format!("finding the binary {path:?}"))?;
                     plan.against = Some(found);
                 }
                 BUILD_MEASURE => plan.measures_build = true,
@@ -183,7 +184,14 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     }
     if plan.measures_page {
         if plan.builds_programs {
-            run_checked(cargo_command(root).args(["build", "--profile", BENCH_PROFILE, "-p", "wharf", "--bins"]))?;
+            run_checked(cargo_command(root).args([
+                "build",
+                "--profile",
+                BENCH_PROFILE,
+                "-p",
+                "wharf",
+                "--bins",
+            ]))?;
         }
         page::measure_page(root, &target.join(BENCH_PROFILE).join("wharf"), plan.is_quick)?;
     }
@@ -222,7 +230,12 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     let programs = target.join(BENCH_PROFILE);
     let mut binaries = vec![Binary { wharf: programs.join("wharf"), name: "new" }];
     binaries.extend(plan.against.clone().map(|wharf| Binary { wharf, name: "old" }));
-    let bench = Bench { binaries, agent: programs.join("wharf-scripted-agent"), dir, plan };
+    let bench = Bench {
+        binaries,
+        agent: programs.join("wharf-scripted-agent"),
+        dir,
+        plan,
+    };
     fs::create_dir_all(&bench.dir).with_context(|| format!("making {}", bench.dir.display()))?;
     let result = bench.measure();
     // Every host has removed its own files, so the directory is empty.
@@ -310,14 +323,19 @@ impl Bench {
 
     /// Measures whether a client that never reads slows a reader at full rate or costs the host memory.
     fn never_reading(&self) -> Result<()> {
-        let traffic = Traffic::Burst { updates: self.plan.flood, size: UPDATE_BYTES, pace: Pace::Packed };
+        let traffic = Traffic::Burst {
+            updates: self.plan.flood,
+            size: UPDATE_BYTES,
+            pace: Pace::Packed,
+        };
         let mut sides = self.sides::<_, [Series; 2]>(&[false, true]);
         for round in 0..self.plan.repeats {
             print_progress(&format!("never_reading, round {}", round + 1));
             for side in compare::in_round(round, &mut sides) {
                 let host = self.host(side.binary)?;
                 let mut party = Party::gather(&host, &self.cwd(), 1)?;
-                let silent = if side.variant { Some(party.newcomer(&host, &self.cwd())?) } else { None };
+                let silent =
+                    if side.variant { Some(party.newcomer(&host, &self.cwd())?) } else { None };
                 let before = host.memory()?;
                 let seen = party.run(traffic)?;
                 let [rate, growth] = &mut side.figures;
@@ -328,7 +346,8 @@ impl Bench {
             }
         }
         let (alone, beside) = sides.split_at(self.binaries.len());
-        let line = json!({"measure": "never_reading", "updates": traffic.updates(), "size": UPDATE_BYTES});
+        let line =
+            json!({"measure": "never_reading", "updates": traffic.updates(), "size": UPDATE_BYTES});
         print_compared(
             line,
             alone.iter().zip(beside).map(|(alone, beside)| {
@@ -350,7 +369,11 @@ impl Bench {
         drive_connection(&mut pipe, &session, traffic).context("over the pipe")
     }
 
-    fn over_host(&self, traffic: Traffic, side: &mut Side<'_, usize, HostFigures>) -> Result<Vec<Seen>> {
+    fn over_host(
+        &self,
+        traffic: Traffic,
+        side: &mut Side<'_, usize, HostFigures>,
+    ) -> Result<Vec<Seen>> {
         let host = self.host(side.binary)?;
         let mut party = Party::gather(&host, &self.cwd(), side.variant)?;
         let before = host.cpu()?;
@@ -402,20 +425,29 @@ mod tests {
 
     #[test]
     fn the_slowest_reader_counts() {
-        let seen = [1, 4, 2].map(|secs| Seen { took: Duration::from_secs(secs), latencies: Vec::new() });
-        assert_eq!(per_second(Traffic::Burst { updates: 400, size: 1, pace: Pace::Packed }, &seen), 100.0);
+        let seen =
+            [1, 4, 2].map(|secs| Seen { took: Duration::from_secs(secs), latencies: Vec::new() });
+        assert_eq!(
+            per_second(Traffic::Burst { updates: 400, size: 1, pace: Pace::Packed }, &seen),
+            100.0
+        );
     }
 
     #[test]
     fn misspelt_measure_is_refused_and_an_empty_list_means_all() {
         assert!(Plan::parse(&["brust".to_owned()]).is_err());
         assert_eq!(Plan::parse(&["--quick".to_owned()]).unwrap().measures, MEASURES);
-        assert_eq!(Plan::parse(&["tick".to_owned(), "--quick".to_owned()]).unwrap().measures, ["tick"]);
+        assert_eq!(
+            Plan::parse(&["tick".to_owned(), "--quick".to_owned()]).unwrap().measures,
+            ["tick"]
+        );
     }
 
     #[test]
     fn other_binary_must_exist() {
-        let parse = |args: &[&str]| Plan::parse(&args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>());
+        let parse = |args: &[&str]| {
+            Plan::parse(&args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>())
+        };
         assert!(parse(&["--against"]).is_err());
         assert!(parse(&["--against", "/nonexistent/wharf"]).is_err());
         assert_eq!(parse(&["--against", "/", "tick"]).unwrap().against, Some(PathBuf::from("/")));

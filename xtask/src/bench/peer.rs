@@ -26,8 +26,7 @@ pub(super) fn initialize_peer(peer: &mut impl Peer) -> Result<()> {
 }
 
 pub(super) fn initialize_request() -> String {
-    let params =
-        json!({"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": {"name": "bench", "version": "0"}});
+    let params = json!({"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": {"name": "bench", "version": "0"}});
     format_request(INITIALIZE_ID, "initialize", params)
 }
 
@@ -53,9 +52,15 @@ pub(super) fn open_session(peer: &mut impl Peer, cwd: &str) -> Result<String> {
 
 /// Joins a session that another connection has opened.
 pub(super) fn join_session(peer: &mut impl Peer, session: &str, cwd: &str) -> Result<()> {
-    call_method(peer, OPEN_ID, "session/load", json!({"sessionId": session, "cwd": cwd, "mcpServers": []}))?;
+    call_method(
+        peer,
+        OPEN_ID,
+        "session/load",
+        json!({"sessionId": session, "cwd": cwd, "mcpServers": []}),
+    )?;
     // Otherwise the first updates are held back for a client that may not know the session yet.
-    let ready = json!({"jsonrpc": "2.0", "method": "session/ready", "params": {"sessionId": session}});
+    let ready =
+        json!({"jsonrpc": "2.0", "method": "session/ready", "params": {"sessionId": session}});
     peer.send(&ready.to_string())
 }
 

@@ -50,7 +50,10 @@ impl<R: Read> Lines<R> {
             ensure!(self.end < MAX_LINE_BYTES, "the agent sent a line without an end");
             self.buffer.resize(self.end * 2, 0);
         }
-        let read = self.input.read(&mut self.buffer[self.end..]).context("reading from the agent")?;
+        let read = self
+            .input
+            .read(&mut self.buffer[self.end..])
+            .context("reading from the agent")?;
         ensure!(read > 0, "the agent closed its output");
         self.end += read;
         Ok(())
@@ -79,7 +82,9 @@ impl Pipe {
 
 impl Peer for Pipe {
     fn send(&mut self, message: &str) -> Result<()> {
-        self.stdin.write_all(format!("{message}\n").as_bytes()).context("writing to the agent")
+        self.stdin
+            .write_all(format!("{message}\n").as_bytes())
+            .context("writing to the agent")
     }
 
     fn next(&mut self) -> Result<&[u8]> {

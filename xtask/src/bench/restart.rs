@@ -57,7 +57,8 @@ impl Bench {
         let memory = host.memory()?;
         figures.now.push(memory.now as f64);
         figures.peak.push(memory.peak as f64);
-        let (began, mut path, mut listed, mut pages) = (Instant::now(), PAGE_PATH.to_owned(), 0, 0_u32);
+        let (began, mut path, mut listed, mut pages) =
+            (Instant::now(), PAGE_PATH.to_owned(), 0, 0_u32);
         loop {
             let page = get_json(&host, &path)?;
             listed += page["sessions"].as_array().map_or(0, Vec::len);

@@ -31,7 +31,11 @@ enum Reader {
 
 impl Bench {
     pub(super) fn rows_burst(&self) -> Result<()> {
-        let traffic = Traffic::Burst { updates: self.plan.burst, size: UPDATE_BYTES, pace: Pace::Single };
+        let traffic = Traffic::Burst {
+            updates: self.plan.burst,
+            size: UPDATE_BYTES,
+            pace: Pace::Single,
+        };
         let readers = [Reader::Acp, Reader::Rows, Reader::AcpBesideRows];
         let mut sides = self.sides::<_, Series>(&readers);
         for round in 0..self.plan.repeats {
@@ -65,12 +69,26 @@ impl Bench {
     fn read_burst(&self, binary: &Binary, reader: Reader, traffic: Traffic) -> Result<f64> {
         let host = self.host(binary)?;
         let rate = if reader == Reader::Rows {
-            let spawned =
-                send_json(&host, "POST", "/sessions/agent", &json!({ "adapter": "agent", "cwd": self.cwd() }))?;
+            let spawned = send_json(
+                &host,
+                "POST",
+                "/sessions/agent",
+                &json!({ "adapter": "agent", "cwd": self.cwd() }),
+            )?;
             let session = spawned["id"].as_str().context("no session was made")?.to_owned();
-            let rows = RowReader::open(open_request(&host, "GET", &format!("/sessions/{session}/rows/stream"), None)?)?;
+            let rows = RowReader::open(open_request(
+                &host,
+                "GET",
+                &format!("/sessions/{session}/rows/stream"),
+                None,
+            )?)?;
             let began = Instant::now();
-            send_json(&host, "POST", &format!("/sessions/{session}/prompt"), &json!({ "prompt": traffic.prompt() }))?;
+            send_json(
+                &host,
+                "POST",
+                &format!("/sessions/{session}/prompt"),
+                &json!({ "prompt": traffic.prompt() }),
+            )?;
             rows.read_until_turn_end()?;
             traffic.updates() as f64 / began.elapsed().as_secs_f64()
         } else {

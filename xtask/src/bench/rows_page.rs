@@ -70,7 +70,10 @@ impl Bench {
         let page = fetch_text(&host, &path)?;
         figures.page.push(began.elapsed().as_secs_f64() * 1e3);
         figures.read.push(host.bytes_read()?.saturating_sub(before) as f64);
-        ensure!(page.contains(r#""kind":"turn_end""#), "the page does not show the last turn: {page:.400}");
+        ensure!(
+            page.contains(r#""kind":"turn_end""#),
+            "the page does not show the last turn: {page:.400}"
+        );
         let began = Instant::now();
         ensure!(fetch_text(&host, &path)? == page, "the page changed");
         figures.again.push(began.elapsed().as_secs_f64() * 1e3);
@@ -82,7 +85,10 @@ impl Bench {
 /// Returns the id of the only session.
 fn find_session(host: &Host) -> Result<String> {
     let sessions = get_json(host, "/sessions")?;
-    sessions["sessions"][0]["id"].as_str().map(ToOwned::to_owned).context("no session is listed")
+    sessions["sessions"][0]["id"]
+        .as_str()
+        .map(ToOwned::to_owned)
+        .context("no session is listed")
 }
 
 #[derive(Default)]

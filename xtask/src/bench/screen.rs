@@ -63,9 +63,10 @@ impl ScreenClient {
         let mut client = Self { script, client: 0, keys, pieces, seen: Vec::new(), frames: 0 };
         client.wait_for("Sessions")?;
         let script = client.script.id();
-        let children =
-            fs::read_to_string(format!("/proc/{script}/task/{script}/children")).context("finding the client")?;
-        client.client = children.split_whitespace().next().context("the client is gone")?.parse()?;
+        let children = fs::read_to_string(format!("/proc/{script}/task/{script}/children"))
+            .context("finding the client")?;
+        client.client =
+            children.split_whitespace().next().context("the client is gone")?.parse()?;
         Ok(client)
     }
 
@@ -92,7 +93,10 @@ impl ScreenClient {
                     came_at = at;
                     self.take_piece(&piece);
                 }
-                Err(_) => bail!("{text:?} is not drawn; the last bytes are {:?}", String::from_utf8_lossy(&self.seen)),
+                Err(_) => bail!(
+                    "{text:?} is not drawn; the last bytes are {:?}",
+                    String::from_utf8_lossy(&self.seen)
+                ),
             }
         }
         Ok(came_at)
@@ -138,9 +142,13 @@ impl ScreenClient {
     /// Returns how often a thread of the client has gone to sleep so far: it was awake as often.
     pub(super) fn count_sleeps(&self) -> Result<u64> {
         let mut sleeps = 0;
-        for task in fs::read_dir(format!("/proc/{}/task", self.client)).context("listing the client's threads")? {
-            let status = fs::read_to_string(task?.path().join("status")).context("reading a thread's status")?;
-            let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        for task in fs::read_dir(format!("/proc/{}/task", self.client))
+            .context("listing the client's threads")?
+        {
+            let status = fs::read_to_string(task?.path().join("status"))
+                .context("reading a thread's status")?;
+            let line =
+                status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
             sleeps += line.context("no count of switches")?.trim().parse::<u64>()?;
         }
         Ok(sleeps)

@@ -61,7 +61,10 @@ impl Bench {
         print_progress("search: waiting for the index");
         let began = Instant::now();
         while get_json(&host, "/search?q=nothing")?["pending"] != 0 {
-            ensure!(began.elapsed() < INDEX_LIMIT, "the sessions are not indexed within {INDEX_LIMIT:?}");
+            ensure!(
+                began.elapsed() < INDEX_LIMIT,
+                "the sessions are not indexed within {INDEX_LIMIT:?}"
+            );
         }
         figures.indexed_s = began.elapsed().as_secs_f64();
         for (name, query) in QUERIES {
@@ -75,7 +78,8 @@ impl Bench {
             figures.queries.push((name, latencies));
         }
         let database = host.state_dir().join("transcript.db");
-        figures.database_bytes = fs::metadata(&database).context("reading the size of the database")?.len();
+        figures.database_bytes =
+            fs::metadata(&database).context("reading the size of the database")?.len();
         host.stop()?;
         Ok(figures)
     }
@@ -87,7 +91,10 @@ impl SearchFigures {
             let [p50, p99] = [0.5, 0.99].map(|share| round_figure(percentile(latencies, share)));
             ((*name).to_owned(), json!({ "p50_ms": p50, "p99_ms": p99 }))
         });
-        let within = self.queries.iter().all(|(_, latencies)| percentile(latencies, 0.5) <= TARGET_MS);
+        let within = self
+            .queries
+            .iter()
+            .all(|(_, latencies)| percentile(latencies, 0.5) <= TARGET_MS);
         json!({
             "queries": queries.collect::<serde_json::Map<_, _>>(), "within_target": within,
             "indexed_s": round_figure(self.indexed_s), "database_mib": self.database_bytes >> 20,

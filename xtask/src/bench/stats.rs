@@ -70,6 +70,9 @@ mod tests {
 
     #[test]
     fn figures_are_rounded() {
-        assert_eq!((round_figure(123_456.7), round_figure(12.345), round_figure(0.123_456)), (123_457.0, 12.3, 0.123));
+        assert_eq!(
+            (round_figure(123_456.7), round_figure(12.345), round_figure(0.123_456)),
+            (123_457.0, 12.3, 0.123)
+        );
     }
 }

@@ -51,7 +51,9 @@ impl Bench {
             for side in in_round(round, &mut sides) {
                 let (mut probes, mut echoes) = self.probe_with_echo(side.binary, side.variant)?;
                 let [p50, p99, echo_p50, echo_p99] = &mut side.figures;
-                for (latencies, p50, p99) in [(&mut probes, p50, p99), (&mut echoes, echo_p50, echo_p99)] {
+                for (latencies, p50, p99) in
+                    [(&mut probes, p50, p99), (&mut echoes, echo_p50, echo_p99)]
+                {
                     latencies.sort_by(f64::total_cmp);
                     p50.push(percentile(latencies, 0.5));
                     p99.push(percentile(latencies, 0.99));
@@ -130,7 +132,10 @@ impl Bench {
         let before = host.logged(session)?;
         let latencies = probe_status(prober, session, self.plan.calls, || true)?;
         let after = host.logged(session)?;
-        ensure!(before == after, "the log grew from {before} to {after} bytes while it was only asked about");
+        ensure!(
+            before == after,
+            "the log grew from {before} to {after} bytes while it was only asked about"
+        );
         Ok(latencies)
     }
 
@@ -141,7 +146,11 @@ impl Bench {
         prober: &mut WebSocket<std::net::TcpStream>,
         session: &str,
     ) -> Result<Vec<f64>> {
-        let traffic = Traffic::Burst { updates: self.plan.burst, size: UPDATE_BYTES, pace: Pace::Single };
+        let traffic = Traffic::Burst {
+            updates: self.plan.burst,
+            size: UPDATE_BYTES,
+            pace: Pace::Single,
+        };
         let (bursting, asked) = (AtomicBool::new(true), AtomicBool::new(false));
         thread::scope(|scope| {
             let burst = scope.spawn(|| {
@@ -152,7 +161,8 @@ impl Bench {
                 bursting.store(false, Ordering::Relaxed);
                 result
             });
-            let latencies = probe_status(prober, session, self.plan.calls, || bursting.load(Ordering::Relaxed));
+            let latencies =
+                probe_status(prober, session, self.plan.calls, || bursting.load(Ordering::Relaxed));
             asked.store(true, Ordering::Relaxed);
             burst.join().map_err(|_| anyhow!("the burst panicked"))??;
             latencies
@@ -164,7 +174,11 @@ impl Bench {
 /// is late because of a slow predecessor counts from its due time.
 pub(super) fn wait_until_due(due_at: Instant, last: Option<&f64>) -> Instant {
     thread::sleep(due_at.saturating_duration_since(Instant::now()));
-    if last.is_some_and(|last| *last > PROBE_EVERY.as_secs_f64() * 1e6) { due_at } else { Instant::now() }
+    if last.is_some_and(|last| *last > PROBE_EVERY.as_secs_f64() * 1e6) {
+        due_at
+    } else {
+        Instant::now()
+    }
 }
 
 /// Probes at a fixed pace for as long as `goes_on`.

@@ -41,7 +41,9 @@ impl Traffic {
     pub(super) fn prompt(self) -> String {
         match self {
             Self::Burst { updates, size, pace: Pace::Packed } => format!("burst {updates} {size}"),
-            Self::Burst { updates, size, pace: Pace::Single } => format!("burst {updates} {size} flush"),
+            Self::Burst { updates, size, pace: Pace::Single } => {
+                format!("burst {updates} {size} flush")
+            }
             Self::Tick { updates, micros } => format!("tick {updates} {micros}"),
         }
     }
@@ -54,7 +56,11 @@ impl Traffic {
 }
 
 /// Sends a prompt and reads its updates over one connection.
-pub(super) fn drive_connection(peer: &mut impl Peer, session: &str, traffic: Traffic) -> Result<Seen> {
+pub(super) fn drive_connection(
+    peer: &mut impl Peer,
+    session: &str,
+    traffic: Traffic,
+) -> Result<Seen> {
     let began = Instant::now();
     peer::send_prompt(peer, session, &traffic.prompt())?;
     let seen = read_all_updates(peer, traffic, began)?;
@@ -112,7 +118,11 @@ impl Party {
     }
 
     /// Returns a joined connection that only the caller reads from.
-    pub(super) fn newcomer(&self, host: &Host, cwd: &str) -> Result<WebSocket<std::net::TcpStream>> {
+    pub(super) fn newcomer(
+        &self,
+        host: &Host,
+        cwd: &str,
+    ) -> Result<WebSocket<std::net::TcpStream>> {
         let mut member = WebSocket::connect(&host.authority, &host.token)?;
         peer::initialize_peer(&mut member)?;
         peer::join_session(&mut member, &self.session, cwd)?;
@@ -140,5 +150,8 @@ impl Party {
 }
 
 fn join_all(readers: Vec<thread::ScopedJoinHandle<'_, Result<Seen>>>) -> Result<Vec<Seen>> {
-    readers.into_iter().map(|reader| reader.join().map_err(|_| anyhow!("a reader panicked"))?).collect()
+    readers
+        .into_iter()
+        .map(|reader| reader.join().map_err(|_| anyhow!("a reader panicked"))?)
+        .collect()
 }

@@ -89,7 +89,12 @@ impl Bench {
         host.stop_and_keep()?;
 
         let host = self.host(binary)?;
-        let spawned = send_json(&host, "POST", "/sessions/agent", &json!({ "adapter": "agent", "cwd": self.cwd() }))?;
+        let spawned = send_json(
+            &host,
+            "POST",
+            "/sessions/agent",
+            &json!({ "adapter": "agent", "cwd": self.cwd() }),
+        )?;
         let session = spawned["id"].as_str().context("no session was made")?.to_owned();
         let mut client = ScreenClient::start(&binary.wharf, &host, &format!("attach {session}"))?;
         client.wait_for("idle")?;
@@ -139,7 +144,9 @@ impl Bench {
             thread::sleep(KEY_INTERVAL.saturating_sub(pressed.elapsed()));
         }
         figures.stolen_cpu.push(stolen_share(stolen_before, read_cpu_ticks()?));
-        figures.key_p99_ms_of_round.push(percentile(&sorted(&figures.keys_ms[first_key..]), 0.99));
+        figures
+            .key_p99_ms_of_round
+            .push(percentile(&sorted(&figures.keys_ms[first_key..]), 0.99));
         let waiting = get_json(host, &format!("{path}/queue"))?;
         let waiting = waiting["queue"].as_array().context("no queue is listed")?;
         ensure!(!waiting.is_empty(), "the flood was over before the last key");
@@ -190,8 +197,16 @@ fn read_cpu_ticks() -> Result<CpuTicks> {
     let stat = std::fs::read_to_string("/proc/stat").context("reading /proc/stat")?;
     let line = stat.lines().next().context("/proc/stat is empty")?;
     // user, nice, system, idle, iowait, irq, softirq, steal
-    let ticks: Vec<u64> = line.split_whitespace().skip(1).take(8).filter_map(|ticks| ticks.parse().ok()).collect();
-    Ok(CpuTicks { all: ticks.iter().sum(), stolen: ticks.get(7).copied().unwrap_or_default() })
+    let ticks: Vec<u64> = line
+        .split_whitespace()
+        .skip(1)
+        .take(8)
+        .filter_map(|ticks| ticks.parse().ok())
+        .collect();
+    Ok(CpuTicks {
+        all: ticks.iter().sum(),
+        stolen: ticks.get(7).copied().unwrap_or_default(),
+    })
 }
 
 fn stolen_share(before: CpuTicks, after: CpuTicks) -> f64 {

@@ -45,7 +45,8 @@ struct Head {
 impl WebSocket<TcpStream> {
     /// Connects to `ws://authority/acp`.
     pub(super) fn connect(authority: &str, token: &str) -> Result<Self> {
-        let stream = TcpStream::connect(authority).with_context(|| format!("connecting to {authority}"))?;
+        let stream =
+            TcpStream::connect(authority).with_context(|| format!("connecting to {authority}"))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(READ_TIMEOUT))?;
         stream.set_write_timeout(Some(READ_TIMEOUT))?;
@@ -57,7 +58,13 @@ impl WebSocket<TcpStream> {
 
 impl<S: Read + Write> WebSocket<S> {
     fn new(stream: S) -> Self {
-        Self { stream, buffer: vec![0; BUFFER_BYTES], start: 0, end: 0, parts: Vec::new() }
+        Self {
+            stream,
+            buffer: vec![0; BUFFER_BYTES],
+            start: 0,
+            end: 0,
+            parts: Vec::new(),
+        }
     }
 
     fn shake_hands(&mut self, authority: &str, token: &str) -> Result<()> {
@@ -72,7 +79,11 @@ impl<S: Read + Write> WebSocket<S> {
             let got = &self.buffer[self.start..self.end];
             if let Some(at) = memchr::memmem::find(got, b"\r\n\r\n") {
                 let status = got.split(|byte| *byte == b'\r').next().unwrap_or_default();
-                ensure!(status.starts_with(b"HTTP/1.1 101"), "the host answered {:?}", String::from_utf8_lossy(status));
+                ensure!(
+                    status.starts_with(b"HTTP/1.1 101"),
+                    "the host answered {:?}",
+                    String::from_utf8_lossy(status)
+                );
                 self.start += at + 4;
                 return Ok(());
             }
@@ -109,7 +120,8 @@ impl<S: Read + Write> WebSocket<S> {
                 self.buffer.resize(wanted, 0);
             }
         }
-        let read = self.stream.read(&mut self.buffer[self.end..]).context("waiting for the host")?;
+        let read =
+            self.stream.read(&mut self.buffer[self.end..]).context("waiting for the host")?;
         ensure!(read > 0, "the host closed the connection");
         self.end += read;
         Ok(())
@@ -152,7 +164,10 @@ impl<S: Read + Write> Peer for WebSocket<S> {
                 TEXT_OPCODE | BINARY_OPCODE if head.last => return Ok(&self.buffer[payload]),
                 TEXT_OPCODE | BINARY_OPCODE | CONTINUATION_OPCODE => {
                     self.parts.extend_from_slice(&self.buffer[payload]);
-                    ensure!(self.parts.len() <= LARGEST_FRAME, "the host sent a message without an end");
+                    ensure!(
+                        self.parts.len() <= LARGEST_FRAME,
+                        "the host sent a message without an end"
+                    );
                     if head.last {
                         return Ok(&self.parts);
                     }
@@ -163,7 +178,10 @@ impl<S: Read + Write> Peer for WebSocket<S> {
                 }
                 PONG_OPCODE => {}
                 CLOSE_OPCODE => {
-                    bail!("the host closed the WebSocket: {:?}", String::from_utf8_lossy(&self.buffer[payload]))
+                    bail!(
+                        "the host closed the WebSocket: {:?}",
+                        String::from_utf8_lossy(&self.buffer[payload])
+                    )
                 }
                 other => bail!("the host sent a frame of the unknown kind {other}"),
             }
@@ -259,7 +277,9 @@ mod tests {
 
     #[test]
     fn a_message_in_several_frames_is_put_together_around_a_ping() {
-        let input = [frame(0x01, b"one "), frame(0x89, b"?"), frame(0x00, b"two "), frame(0x80, b"three")].concat();
+        let input =
+            [frame(0x01, b"one "), frame(0x89, b"?"), frame(0x00, b"two "), frame(0x80, b"three")]
+                .concat();
         let mut socket = socket(input, 3);
         assert_eq!(socket.next().unwrap(), b"one two three");
         assert_eq!(socket.stream.written, [0x8a, 0x81, 0, 0, 0, 0, b'?']);
@@ -277,7 +297,12 @@ mod tests {
 
     #[test]
     fn a_close_or_a_masked_or_compressed_frame_is_an_error() {
-        for input in [frame(0x88, b"\x03\xe8bye"), vec![0x81, 0x80, 0, 0, 0, 0], vec![0xc1, 0], vec![0x83, 0]] {
+        for input in [
+            frame(0x88, b"\x03\xe8bye"),
+            vec![0x81, 0x80, 0, 0, 0, 0],
+            vec![0xc1, 0],
+            vec![0x83, 0],
+        ] {
             assert!(socket(input, 10).next().is_err());
         }
     }

@@ -52,7 +52,11 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
 ";
 
 fn failed(name: &str, binary: Option<&str>, has_seed: bool) -> FailedTest {
-    FailedTest { name: name.to_owned(), binary: binary.map(str::to_owned), has_seed }
+    FailedTest {
+        name: name.to_owned(),
+        binary: binary.map(str::to_owned),
+        has_seed,
+    }
 }
 
 #[test]
@@ -92,7 +96,11 @@ fn one_test_is_repeated_alone_with_either_runner() {
     let shown = |runner| {
         let repeating = RepeatingRunner { root, runner, is_strict: false };
         let command = repeating.alone_command(&["--workspace"], &test);
-        command.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        command
+            .get_args()
+            .map(|arg| arg.to_string_lossy().into_owned())
+            .collect::<Vec<_>>()
+            .join(" ")
     };
     assert_eq!(
         shown(TestRunner::Nextest),

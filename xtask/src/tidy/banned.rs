@@ -16,7 +16,12 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (word, reason) in WORDS {
         for at in source.find(word) {
-            findings.push(Finding::failure(&source.path, source.line_of(at), RULE, format!("`{word}`: {reason}")));
+            findings.push(Finding::failure(
+                &source.path,
+                source.line_of(at),
+                RULE,
+                format!("`{word}`: {reason}"),
+            ));
         }
     }
     findings
@@ -31,7 +36,10 @@ mod tests {
     #[test]
     fn each_word_is_found_in_tests_too() {
         for (word, _) in WORDS {
-            let source = Source::new(Path::new("crates/a/tests/it/main.rs"), format!("fn a() {{}}\n{word}\n"));
+            let source = Source::new(
+                Path::new("crates/a/tests/it/main.rs"),
+                format!("fn a() {{}}\n{word}\n"),
+            );
             let findings = check(&source);
             assert_eq!(findings.len(), 1, "{word}");
             assert_eq!(findings[0].line, 2);
@@ -40,7 +48,10 @@ mod tests {
 
     #[test]
     fn comments_may_name_banned_words() {
-        let source = Source::new(Path::new("a.rs"), "// no todo!() here\nlet a = \"unbounded_channel\";".to_owned());
+        let source = Source::new(
+            Path::new("a.rs"),
+            "// no todo!() here\nlet a = \"unbounded_channel\";".to_owned(),
+        );
         assert_eq!(check(&source), []);
     }
 }

@@ -68,7 +68,8 @@ const CEILINGS: &[Ceiling] = &[
 ];
 
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {
-    let product: Vec<&Source> = repo.sources.iter().filter(|source| is_product(&source.path)).collect();
+    let product: Vec<&Source> =
+        repo.sources.iter().filter(|source| is_product(&source.path)).collect();
     CEILINGS.iter().flat_map(|ceiling| check_ceiling(ceiling, &product)).collect()
 }
 
@@ -85,15 +86,17 @@ fn check_ceiling(ceiling: &Ceiling, sources: &[&Source]) -> Vec<Finding> {
     let Ceiling { name, limit, advice, .. } = ceiling;
     let count = places.len();
     if count < *limit {
-        let message = format!("there are {count} {name}: lower the ceiling of {limit} to that number");
+        let message =
+            format!("there are {count} {name}: lower the ceiling of {limit} to that number");
         return vec![Finding::failure(Path::new(file!()), 1, RULE, message)];
     }
     if count == *limit {
         return Vec::new();
     }
     let message = format!("one of {count} {name}; at most {limit} are allowed: {advice}");
-    let to_finding =
-        |(source, at): (&Source, usize)| Finding::failure(&source.path, source.line_of(at), RULE, message.clone());
+    let to_finding = |(source, at): (&Source, usize)| {
+        Finding::failure(&source.path, source.line_of(at), RULE, message.clone())
+    };
     places.into_iter().map(to_finding).collect()
 }
 
@@ -103,7 +106,9 @@ fn packed_lets(source: &Source) -> Vec<usize> {
         let rest = &source.code[at + "let ".len()..];
         let pattern = leading_group(rest);
         let value = rest[pattern.len()..].trim_start().strip_prefix('=').map(str::trim_start);
-        value.is_some_and(|value| value.starts_with('(') && value[leading_group(value).len()..].starts_with(';'))
+        value.is_some_and(|value| {
+            value.starts_with('(') && value[leading_group(value).len()..].starts_with(';')
+        })
     };
     source.find("let (").filter(is_packed).collect()
 }
@@ -136,7 +141,9 @@ fn wide_comments(source: &Source) -> Vec<usize> {
     let mut begin = 0;
     let mut wide = Vec::new();
     for line in source.text.split_inclusive('\n') {
-        if line.trim_start().starts_with("//") && line.trim_end().chars().count() > MAX_COMMENT_COLUMNS {
+        if line.trim_start().starts_with("//")
+            && line.trim_end().chars().count() > MAX_COMMENT_COLUMNS
+        {
             wide.push(begin);
         }
         begin += line.len();
@@ -159,7 +166,13 @@ fn tags_of_updates(source: &Source) -> Vec<usize> {
         let begin = source.text[..*at].rfind('\n').map_or(0, |end| end + 1);
         !source.text[begin..].trim_start().starts_with("//") && !source.is_test_at(*at)
     };
-    source.text.match_indices("sessionUpdate").map(|(at, _)| at).find(is_code).into_iter().collect()
+    source
+        .text
+        .match_indices("sessionUpdate")
+        .map(|(at, _)| at)
+        .find(is_code)
+        .into_iter()
+        .collect()
 }
 
 /// The places of a function in the code.
@@ -176,7 +189,9 @@ fn functions(source: &Source) -> impl Iterator<Item = Function> + '_ {
         let parameters = open..open + leading_group(&source.code[open..]).len();
         let end = source.code[parameters.end..].find(['{', ';'])? + parameters.end;
         let body = end..end + leading_block(&source.code[end..]).len();
-        source.code[end..].starts_with('{').then_some(Function { begin, parameters, body })
+        source.code[end..]
+            .starts_with('{')
+            .then_some(Function { begin, parameters, body })
     })
 }
 
@@ -231,18 +246,33 @@ mod tests {
     fn tag_of_an_update_counts_once_for_a_file_and_not_in_comments_or_tests() {
         let text = "// sessionUpdate\nlet a = \"sessionUpdate\";\nlet b = \"sessionUpdate\";\n";
         assert_eq!(lines(tags_of_updates, text), [2]);
-        assert_eq!(lines(tags_of_updates, "#[cfg(test)]\nmod tests { const A: &str = \"sessionUpdate\"; }\n"), [0; 0]);
+        assert_eq!(
+            lines(
+                tags_of_updates,
+                "#[cfg(test)]\nmod tests { const A: &str = \"sessionUpdate\"; }\n"
+            ),
+            [0; 0]
+        );
     }
 
     #[test]
     fn figure_above_its_ceiling_names_its_places_and_one_below_it_lowers_it() {
         let text = "fn a() -> Option<Option<u8>> {}\nfn b() -> Option<Option<u8>> {}\n";
         let source = source(text);
-        let at = |limit| Ceiling { name: "nested options", limit, places: nested_options, advice: "write an enum" };
+        let at = |limit| Ceiling {
+            name: "nested options",
+            limit,
+            places: nested_options,
+            advice: "write an enum",
+        };
         assert_eq!(check_ceiling(&at(2), &[&source]), []);
         let above = check_ceiling(&at(1), &[&source]);
         assert_eq!(above.iter().map(|finding| finding.line).collect::<Vec<_>>(), [1, 2]);
-        assert!(above.iter().all(|finding| finding.fails && finding.message.ends_with("write an enum")));
+        assert!(
+            above
+                .iter()
+                .all(|finding| finding.fails && finding.message.ends_with("write an enum"))
+        );
         let below = check_ceiling(&at(3), &[&source]);
         assert!(below[0].fails && below[0].message.contains("lower the ceiling of 3"), "{below:?}");
     }

@@ -22,9 +22,11 @@ const LINE_MARKS: [&str; 5] = ["//", "///", "//!", ">", "-"];
 type Number = (u32, u32);
 
 pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
-    let documents = repo.files.iter().filter(|path| path.extension().is_some_and(|ext| ext == "md"));
-    let documents: Vec<(PathBuf, String)> =
-        documents.map(|path| Ok((path.clone(), read(&repo.root, path)?))).collect::<Result<_>>()?;
+    let documents =
+        repo.files.iter().filter(|path| path.extension().is_some_and(|ext| ext == "md"));
+    let documents: Vec<(PathBuf, String)> = documents
+        .map(|path| Ok((path.clone(), read(&repo.root, path)?)))
+        .collect::<Result<_>>()?;
     let (defined, mut findings) = defined_rules(&documents);
     for (path, text) in &documents {
         findings.extend(check_text(path, text, &defined));
@@ -46,7 +48,8 @@ fn defined_rules(documents: &[(PathBuf, String)]) -> (BTreeMap<Number, &Path>, V
             let title = line.strip_prefix(HEADING).and_then(|title| title.split(' ').next());
             let Some(Cited::Rule(chapter, place)) = title.and_then(read_number) else { continue };
             if let Some(other) = defined.insert((chapter, place), path.as_path()) {
-                let message = format!("rule {chapter}.{place} is defined in {} too", other.display());
+                let message =
+                    format!("rule {chapter}.{place} is defined in {} too", other.display());
                 findings.push(Finding::failure(path, at + 1, RULE, message));
             }
         }
@@ -59,10 +62,14 @@ fn check_text(path: &Path, text: &str, defined: &BTreeMap<Number, &Path>) -> Vec
     for (line, cited) in citations(path, text) {
         let problem = match cited {
             Cited::Rule(chapter, place) if defined.contains_key(&(chapter, place)) => continue,
-            Cited::Chapter(chapter) if defined.keys().any(|(known, _)| *known == chapter) => continue,
+            Cited::Chapter(chapter) if defined.keys().any(|(known, _)| *known == chapter) => {
+                continue;
+            }
             Cited::Rule(chapter, place) => format!("{SPEC_DIR} defines no rule {chapter}.{place}"),
             Cited::Chapter(chapter) => format!("{SPEC_DIR} has no chapter {chapter}"),
-            Cited::ChapterAsRule(chapter) => format!("write {SECTION_SIGN}{chapter}, or the number of a rule"),
+            Cited::ChapterAsRule(chapter) => {
+                format!("write {SECTION_SIGN}{chapter}, or the number of a rule")
+            }
         };
         findings.push(Finding::failure(path, line, RULE, problem));
     }
@@ -80,7 +87,11 @@ fn check_index(path: &Path, text: &str, defined: &BTreeMap<Number, &Path>) -> Ve
     let mut missing = defined.clone();
     let mut findings = Vec::new();
     for (at, line) in text.lines().enumerate().filter(|(_, line)| line.starts_with("| [")) {
-        let page = line.split("](").nth(1).and_then(|rest| rest.split(')').next()).unwrap_or_default();
+        let page = line
+            .split("](")
+            .nth(1)
+            .and_then(|rest| rest.split(')').next())
+            .unwrap_or_default();
         let page = Path::new(SPEC_DIR).join(page);
         let cell = line.trim_end_matches(['|', ' ']).rsplit('|').next().unwrap_or_default();
         for number in numbers(&mut cell.split_whitespace().map(|word| (at + 1, word)).peekable()) {
@@ -93,9 +104,17 @@ fn check_index(path: &Path, text: &str, defined: &BTreeMap<Number, &Path>) -> Ve
             }
         }
     }
-    let missing = missing.into_keys().map(|(chapter, place)| format!("{chapter}.{place}")).collect::<Vec<_>>();
+    let missing = missing
+        .into_keys()
+        .map(|(chapter, place)| format!("{chapter}.{place}"))
+        .collect::<Vec<_>>();
     if !missing.is_empty() {
-        findings.push(Finding::failure(path, 1, RULE, format!("the index lacks {}", missing.join(", "))));
+        findings.push(Finding::failure(
+            path,
+            1,
+            RULE,
+            format!("the index lacks {}", missing.join(", ")),
+        ));
     }
     findings
 }
@@ -130,7 +149,9 @@ fn citations(path: &Path, text: &str) -> BTreeSet<(usize, Cited)> {
 }
 
 /// Reads `3.7`, `3.7, 3.8 and 4.1`, `2.4 to 2.7` from the front of `words`.
-fn numbers<'a>(words: &mut std::iter::Peekable<impl Iterator<Item = (usize, &'a str)>>) -> Vec<(usize, Cited)> {
+fn numbers<'a>(
+    words: &mut std::iter::Peekable<impl Iterator<Item = (usize, &'a str)>>,
+) -> Vec<(usize, Cited)> {
     let mut found: Vec<(usize, Cited)> = Vec::new();
     let mut is_range = false;
     while let Some((at, word)) = words.peek().copied() {
@@ -138,12 +159,17 @@ fn numbers<'a>(words: &mut std::iter::Peekable<impl Iterator<Item = (usize, &'a 
             is_range = word == "to";
         } else if let Some(number) = read_number(word) {
             let last = found.last().map(|(_, last)| *last);
-            if let (true, Some(Cited::Rule(chapter, from)), Cited::Rule(same, to)) = (is_range, last, number)
+            if let (true, Some(Cited::Rule(chapter, from)), Cited::Rule(same, to)) =
+                (is_range, last, number)
                 && chapter == same
             {
                 found.extend((from + 1..to).map(|place| (at, Cited::Rule(chapter, place))));
             }
-            let number = if let Cited::Chapter(chapter) = number { Cited::ChapterAsRule(chapter) } else { number };
+            let number = if let Cited::Chapter(chapter) = number {
+                Cited::ChapterAsRule(chapter)
+            } else {
+                number
+            };
             found.push((at, number));
             is_range = false;
             // A closing mark other than a comma ends the list.
@@ -162,14 +188,21 @@ fn numbers<'a>(words: &mut std::iter::Peekable<impl Iterator<Item = (usize, &'a 
 fn after_section_signs(line: &str) -> impl Iterator<Item = Cited> {
     line.split(SECTION_SIGN).skip(1).filter_map(|rest| {
         let rest = rest.trim_start();
-        read_number(&rest[..rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len())])
+        read_number(
+            &rest[..rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len())],
+        )
     })
 }
 
 /// Reads a list of rules and nothing else between parentheses: `(3.7, 3.8)`.
 fn in_parentheses(comment: &str) -> Vec<Cited> {
     let mut found = Vec::new();
-    for inside in comment.split('(').skip(1).filter_map(|rest| rest.split_once(')')).map(|(inside, _)| inside) {
+    for inside in comment
+        .split('(')
+        .skip(1)
+        .filter_map(|rest| rest.split_once(')'))
+        .map(|(inside, _)| inside)
+    {
         let listed: Option<Vec<Cited>> = inside.split(", ").map(read_number).collect();
         found.extend(listed.into_iter().flatten().filter(|cited| matches!(cited, Cited::Rule(..))));
     }
@@ -197,7 +230,9 @@ mod tests {
 
     /// Samples say RULE, SECTION and SOURCE, so that this file cites nothing itself.
     fn sample(text: &str) -> String {
-        text.replace("RULE", "rule").replace("SECTION", "\u{a7}").replace("SOURCE", UNPUBLISHED_SOURCE)
+        text.replace("RULE", "rule")
+            .replace("SECTION", "\u{a7}")
+            .replace("SOURCE", UNPUBLISHED_SOURCE)
     }
 
     fn cited(path: &str, text: &str) -> Vec<(usize, Cited)> {
@@ -212,8 +247,14 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        write("docs/spec/log.md", "# 1. Log\n\n### 1.1 One\nText.\n\n### 1.2 Two\n\n### 2.1 Three\n");
-        write(INDEX, "| page | numbers |\n|---|---|\n| [Log](log.md): all of it | 1.1, 1.2, 2.1 |\n");
+        write(
+            "docs/spec/log.md",
+            "# 1. Log\n\n### 1.1 One\nText.\n\n### 1.2 Two\n\n### 2.1 Three\n",
+        );
+        write(
+            INDEX,
+            "| page | numbers |\n|---|---|\n| [Log](log.md): all of it | 1.1, 1.2, 2.1 |\n",
+        );
         write(path, &sample(text));
         let findings = check(&Repo::read(dir.path()).unwrap()).unwrap();
         findings.into_iter().map(|finding| finding.to_string()).collect()
@@ -221,30 +262,42 @@ mod tests {
 
     #[test]
     fn a_dangling_citation_is_refused() {
-        let findings = check_repo("a.rs", "//! Fine (RULE 1.2).\n/// Not (RULEs 1.1 and 1.9).\nfn a() {}\n");
+        let findings =
+            check_repo("a.rs", "//! Fine (RULE 1.2).\n/// Not (RULEs 1.1 and 1.9).\nfn a() {}\n");
         assert_eq!(findings, [sample("a.rs:2: citation: docs/spec defines no RULE 1.9")]);
         let findings = check_repo("a.rs", "// See SECTION2, SECTION3 and SECTION1.7. (2.2)\n");
         let expected = ["no RULE 1.7", "no RULE 2.2", "has no chapter 3"].map(sample);
         assert_eq!(findings.len(), 3);
-        assert!(findings.iter().zip(&expected).all(|(finding, end)| finding.ends_with(end)), "{findings:?}");
+        assert!(
+            findings.iter().zip(&expected).all(|(finding, end)| finding.ends_with(end)),
+            "{findings:?}"
+        );
         let findings = check_repo("docs/a.md", "As in RULE 4.1.\n");
         assert_eq!(findings, [sample("docs/a.md:1: citation: docs/spec defines no RULE 4.1")]);
     }
 
     #[test]
     fn citations_that_resolve_are_no_findings() {
-        let text =
-            "// RULEs 1.1, 1.2 and 2.1; RULEs 1.1 to 1.2, SECTION1, SECTION2.1 (1.2, 2.1)\nfn a() { b(0.5, 9.9) }\n";
+        let text = "// RULEs 1.1, 1.2 and 2.1; RULEs 1.1 to 1.2, SECTION1, SECTION2.1 (1.2, 2.1)\nfn a() { b(0.5, 9.9) }\n";
         assert_eq!(check_repo("a.rs", text), <[String; 0]>::default());
     }
 
     #[test]
     fn ranges_lists_and_line_breaks_are_followed() {
         let rules = |numbers: &[(usize, u32, u32)]| -> Vec<(usize, Cited)> {
-            numbers.iter().map(|(line, chapter, place)| (*line, Cited::Rule(*chapter, *place))).collect()
+            numbers
+                .iter()
+                .map(|(line, chapter, place)| (*line, Cited::Rule(*chapter, *place)))
+                .collect()
         };
-        assert_eq!(cited("a.rs", "//! (RULEs 2.4 to 2.6)."), rules(&[(1, 2, 4), (1, 2, 5), (1, 2, 6)]));
-        assert_eq!(cited("a.rs", "//! (RULEs 3.8,\n//! 3.10). 5.5"), rules(&[(1, 3, 8), (2, 3, 10)]));
+        assert_eq!(
+            cited("a.rs", "//! (RULEs 2.4 to 2.6)."),
+            rules(&[(1, 2, 4), (1, 2, 5), (1, 2, 6)])
+        );
+        assert_eq!(
+            cited("a.rs", "//! (RULEs 3.8,\n//! 3.10). 5.5"),
+            rules(&[(1, 3, 8), (2, 3, 10)])
+        );
         assert_eq!(cited("a.md", "RULE 3.7. 4.4 is a number, and (5.5) too"), rules(&[(1, 3, 7)]));
         assert_eq!(cited("a.rs", "// the RULE of 3.5, version (1.2.3)"), []);
     }
@@ -270,6 +323,9 @@ mod tests {
     fn an_unpublished_source_is_not_named() {
         let findings = check_repo("a.rs", "//! A row of SOURCE's table.\n");
         assert_eq!(findings.len(), 1);
-        assert!(findings[0].starts_with("a.rs:1: citation: name the source document"), "{findings:?}");
+        assert!(
+            findings[0].starts_with("a.rs:1: citation: name the source document"),
+            "{findings:?}"
+        );
     }
 }

@@ -28,7 +28,12 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
     }
     for name in crate_dirs(repo) {
         if !text.contains(&format!("| `{name}`")) {
-            findings.push(Finding::failure(document, 1, RULE, format!("the code map has no row for `{name}`")));
+            findings.push(Finding::failure(
+                document,
+                1,
+                RULE,
+                format!("the code map has no row for `{name}`"),
+            ));
         }
     }
     Ok(findings)
@@ -36,7 +41,10 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
 
 /// Returns the names of the directories that hold a crate.
 fn crate_dirs(repo: &Repo) -> Vec<String> {
-    let manifests = repo.files.iter().filter(|path| path.file_name().is_some_and(|name| name == "Cargo.toml"));
+    let manifests = repo
+        .files
+        .iter()
+        .filter(|path| path.file_name().is_some_and(|name| name == "Cargo.toml"));
     let dirs = manifests.filter_map(|path| path.parent()?.file_name());
     dirs.map(|name| name.to_string_lossy().into_owned()).collect()
 }
@@ -61,7 +69,10 @@ mod tests {
     #[test]
     fn every_crate_has_a_row() {
         assert!(findings("| `one` | x |\n| `xtask` | y |\n").is_empty());
-        assert_eq!(findings("the crate `one`\n| `xtask` | y |\n"), ["the code map has no row for `one`"]);
+        assert_eq!(
+            findings("the crate `one`\n| `xtask` | y |\n"),
+            ["the code map has no row for `one`"]
+        );
     }
 
     #[test]

@@ -33,7 +33,14 @@ const BANS: &[Ban] = &[
     Ban {
         name: "wharf-core",
         // The core may use wharf-json, to compute the digest of a prompt's content.
-        direct: &["wharf-demo", "wharf-host", "wharf-server", "wharf-store", "wharf-testkit", "tracing"],
+        direct: &[
+            "wharf-demo",
+            "wharf-host",
+            "wharf-server",
+            "wharf-store",
+            "wharf-testkit",
+            "tracing",
+        ],
         anywhere: &[
             "tokio",
             "async-*",
@@ -65,7 +72,14 @@ const BANS: &[Ban] = &[
     },
     Ban {
         name: "wharf-transcript",
-        direct: &["wharf-demo", "wharf-host", "wharf-server", "wharf-store", "wharf-testkit", "tracing"],
+        direct: &[
+            "wharf-demo",
+            "wharf-host",
+            "wharf-server",
+            "wharf-store",
+            "wharf-testkit",
+            "tracing",
+        ],
         anywhere: &["tokio", "rusqlite", "axum", "hyper*", "rustix", "rand", "parking_lot"],
         only: &[],
         reason: "rows are a pure function of the log: no runtime and no IO",
@@ -80,7 +94,15 @@ const BANS: &[Ban] = &[
     Ban {
         name: "wharf-host",
         direct: &["wharf-server", "wharf-demo", "clap"],
-        anywhere: &["axum", "hyper", "hyper-util", "http", "tungstenite", "tokio-tungstenite", "rmcp"],
+        anywhere: &[
+            "axum",
+            "hyper",
+            "hyper-util",
+            "http",
+            "tungstenite",
+            "tokio-tungstenite",
+            "rmcp",
+        ],
         only: &[],
         reason: "only surfaces know HTTP, WebSocket and MCP",
     },
@@ -130,10 +152,18 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
         Graph::new()
     };
     let mut findings = Vec::new();
-    for path in repo.files.iter().filter(|path| path.file_name().is_some_and(|name| name == "Cargo.toml")) {
+    for path in repo
+        .files
+        .iter()
+        .filter(|path| path.file_name().is_some_and(|name| name == "Cargo.toml"))
+    {
         let text = read(&repo.root, path)?;
-        let manifest: Table = toml::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
-        let name = manifest.get("package").and_then(|package| package.get("name")).and_then(Value::as_str);
+        let manifest: Table =
+            toml::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
+        let name = manifest
+            .get("package")
+            .and_then(|package| package.get("name"))
+            .and_then(Value::as_str);
         for ban in BANS.iter().filter(|ban| Some(ban.name) == name) {
             findings.extend(check_manifest(ban, path, &text, &manifest, &graph));
         }
@@ -141,7 +171,13 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-fn check_manifest(ban: &Ban, path: &Path, text: &str, manifest: &Table, graph: &Graph) -> Vec<Finding> {
+fn check_manifest(
+    ban: &Ban,
+    path: &Path,
+    text: &str,
+    manifest: &Table,
+    graph: &Graph,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     for direct in direct_dependencies(manifest) {
         let line = line_of(text, &direct);
@@ -214,7 +250,9 @@ fn reachable_packages(graph: &Graph, start: &str) -> Vec<(String, String)> {
 }
 
 fn matches_pattern(pattern: &str, name: &str) -> bool {
-    pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start))
+    pattern
+        .strip_suffix('*')
+        .map_or(pattern == name, |start| name.starts_with(start))
 }
 
 fn line_of(text: &str, name: &str) -> usize {
@@ -239,14 +277,26 @@ mod tests {
     fn messages(name: &str, manifest: &str) -> Vec<String> {
         let ban = BANS.iter().find(|ban| ban.name == name).unwrap();
         let table: Table = toml::from_str(manifest).unwrap();
-        let findings = check_manifest(ban, Path::new("Cargo.toml"), manifest, &table, &dependency_graph(LOCK).unwrap());
-        findings.into_iter().map(|finding| format!("{}: {}", finding.line, finding.message)).collect()
+        let findings = check_manifest(
+            ban,
+            Path::new("Cargo.toml"),
+            manifest,
+            &table,
+            &dependency_graph(LOCK).unwrap(),
+        );
+        findings
+            .into_iter()
+            .map(|finding| format!("{}: {}", finding.line, finding.message))
+            .collect()
     }
 
     #[test]
     fn a_forbidden_dependency_is_found_and_explained() {
         let found = messages("wharf-core", "[dependencies]\nserde = '1'\ntokio.workspace = true\n");
-        assert_eq!(found, ["3: wharf-core may not use tokio: the core has no runtime, clock, randomness or IO"]);
+        assert_eq!(
+            found,
+            ["3: wharf-core may not use tokio: the core has no runtime, clock, randomness or IO"]
+        );
     }
 
     #[test]
@@ -258,7 +308,8 @@ mod tests {
 
     #[test]
     fn indirect_renamed_and_target_specific_dependencies_are_found() {
-        let renamed = "[target.'cfg(unix)'.dependencies]\nx = { package = 'innocent', version = '1' }\n";
+        let renamed =
+            "[target.'cfg(unix)'.dependencies]\nx = { package = 'innocent', version = '1' }\n";
         let found = messages("wharf-store", renamed);
         assert_eq!(found.len(), 1);
         assert!(found[0].contains("wharf-store may not use tokio (through innocent)"), "{found:?}");

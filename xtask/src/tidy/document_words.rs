@@ -11,7 +11,8 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for path in repo.files.iter().filter(|path| path.extension().is_some_and(|ext| ext == "md")) {
         for (line, opening) in hidden_subjects(&read(&repo.root, path)?) {
-            let message = format!("a heading or sentence opens with {opening:?}; name the subject first");
+            let message =
+                format!("a heading or sentence opens with {opening:?}; name the subject first");
             findings.push(Finding::failure(path, line, RULE, message));
         }
     }
@@ -32,13 +33,16 @@ fn hidden_subjects(text: &str) -> Vec<(usize, &'static str)> {
         if in_code {
             continue;
         }
-        let begins_block = line.trim_start().starts_with(['#', '-', '|', '>', '*']) || line.trim().is_empty();
+        let begins_block =
+            line.trim_start().starts_with(['#', '-', '|', '>', '*']) || line.trim().is_empty();
         for (nth, sentence) in sentences(line).enumerate() {
             if (nth > 0 || ended || begins_block) && !is_question(sentence) {
                 found.extend(hidden_opening(sentence).map(|opening| (number + 1, opening)));
             }
         }
-        ended = line.trim().is_empty() || line.trim_end().ends_with(['.', '!', '?', ':']) || line.starts_with('#');
+        ended = line.trim().is_empty()
+            || line.trim_end().ends_with(['.', '!', '?', ':'])
+            || line.starts_with('#');
     }
     found
 }
@@ -61,8 +65,7 @@ mod tests {
 
     #[test]
     fn headings_sentences_items_and_cells_are_checked() {
-        let text =
-            "# What it is\n\nThe host. Nobody asks.\n- Who asks is told.\n- **Those** wait.\n| a | None of it |\n";
+        let text = "# What it is\n\nThe host. Nobody asks.\n- Who asks is told.\n- **Those** wait.\n| a | None of it |\n";
         let lines: Vec<usize> = hidden_subjects(text).into_iter().map(|(line, _)| line).collect();
         assert_eq!(lines, [1, 3, 4, 5, 6]);
     }

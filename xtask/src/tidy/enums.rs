@@ -12,7 +12,10 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
     for at in source.find("enum ") {
         let head = &source.code[at..];
         let Some(open) = head.find('{') else { continue };
-        let name = head["enum ".len()..].split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+        let name = head["enum ".len()..]
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .next()
+            .unwrap_or_default();
         let count = count_variants(leading_block(&head[open..]));
         let message = format!("{name} has {count} variants; the limit is {REFUSED_VARIANTS}");
         let line = source.line_of(at);
@@ -52,14 +55,20 @@ mod tests {
     use super::*;
 
     fn many(n: usize) -> Source {
-        let variants: String =
-            (0..n).map(|i| format!("    /// One, two.\n    #[doc = \"x\"]\n    V{i}(u8, Vec<(u8, u8)>),\n")).collect();
+        let variants: String = (0..n)
+            .map(|i| {
+                format!("    /// One, two.\n    #[doc = \"x\"]\n    V{i}(u8, Vec<(u8, u8)>),\n")
+            })
+            .collect();
         Source::new(Path::new("a.rs"), format!("pub enum Everything<T> {{\n{variants}}}\n"))
     }
 
     #[test]
     fn variants_are_counted_without_their_fields() {
-        assert_eq!(count_variants("{ A, B(u8, u8), C { x: u8, y: u8 }, D = 4, #[cfg(a, b)] E }"), 5);
+        assert_eq!(
+            count_variants("{ A, B(u8, u8), C { x: u8, y: u8 }, D = 4, #[cfg(a, b)] E }"),
+            5
+        );
         assert_eq!(count_variants("{}"), 0);
     }
 

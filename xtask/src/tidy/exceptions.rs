@@ -20,7 +20,9 @@ pub(super) fn apply_exceptions(listed: &[Exception], findings: Vec<Finding>) -> 
     let mut left = findings;
     for exception in listed {
         let before = left.len();
-        left.retain(|finding| finding.rule != exception.rule || finding.path != Path::new(exception.path));
+        left.retain(|finding| {
+            finding.rule != exception.rule || finding.path != Path::new(exception.path)
+        });
         if left.len() == before {
             let message = format!(
                 "nothing breaks {:?} here any more ({}): take it off the list",

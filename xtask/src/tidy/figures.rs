@@ -12,9 +12,11 @@ struct Share {
 
 /// Returns one line per figure.
 pub(super) fn describe(repo: &Repo) -> Vec<String> {
-    let product: Vec<&Source> = repo.sources.iter().filter(|source| source.product_lines() > 0).collect();
+    let product: Vec<&Source> =
+        repo.sources.iter().filter(|source| source.product_lines() > 0).collect();
     let lines: usize = product.iter().map(|source| source.product_lines()).sum();
-    let comments = sum(&product, |source| Share::of(words::product_comments(source), words::hides_subject));
+    let comments =
+        sum(&product, |source| Share::of(words::product_comments(source), words::hides_subject));
     let functions = sum(&product, |source| Share::of(names_after(source, "fn "), is_one_word));
     let constants = sum(&product, |source| Share::of(names_after(source, "const "), is_one_word));
     vec![
@@ -22,7 +24,10 @@ pub(super) fn describe(repo: &Repo) -> Vec<String> {
         format!("comments that hide their subject: {comments}"),
         format!("function names of one word: {functions}"),
         format!("constants of one word: {constants}"),
-        format!("type names that stand for several types: {}", type_names::shared_names(&repo.sources).len()),
+        format!(
+            "type names that stand for several types: {}",
+            type_names::shared_names(&repo.sources).len()
+        ),
     ]
 }
 
@@ -30,7 +35,10 @@ fn sum(sources: &[&Source], share: impl Fn(&Source) -> Share) -> Share {
     sources
         .iter()
         .map(|source| share(source))
-        .fold(Share::default(), |sum, next| Share { counted: sum.counted + next.counted, of: sum.of + next.of })
+        .fold(Share::default(), |sum, next| Share {
+            counted: sum.counted + next.counted,
+            of: sum.of + next.of,
+        })
 }
 
 impl Share {
@@ -52,8 +60,11 @@ impl std::fmt::Display for Share {
 /// Yields the names that product code declares with a keyword.
 fn names_after<'a>(source: &'a Source, keyword: &'a str) -> impl Iterator<Item = &'a str> + 'a {
     source.find(keyword).filter(|at| !source.is_test_at(*at)).filter_map(move |at| {
-        let name = source.code[at + keyword.len()..].split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
-        let is_declared = name.starts_with(|c: char| c.is_alphabetic()) && !["fn", "unsafe", "async"].contains(&name);
+        let name = source.code[at + keyword.len()..]
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .next()?;
+        let is_declared = name.starts_with(|c: char| c.is_alphabetic())
+            && !["fn", "unsafe", "async"].contains(&name);
         is_declared.then_some(name)
     })
 }

@@ -15,7 +15,12 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
         let dir = path.parent().unwrap_or(Path::new(""));
         for (line, target) in link_targets(dir, &text) {
             if !repo.has(&target) {
-                findings.push(Finding::failure(path, line, RULE, format!("{} does not exist", target.display())));
+                findings.push(Finding::failure(
+                    path,
+                    line,
+                    RULE,
+                    format!("{} does not exist", target.display()),
+                ));
             }
         }
     }
@@ -50,8 +55,7 @@ mod tests {
 
     #[test]
     fn links_are_relative_to_their_document() {
-        let text =
-            "see [a](b.md#part) and [c](https://example.org)\n`docs/x.md`, `docs/<topic>.md`, [up](../README.md)";
+        let text = "see [a](b.md#part) and [c](https://example.org)\n`docs/x.md`, `docs/<topic>.md`, [up](../README.md)";
         let found = link_targets(Path::new("docs"), text);
         let expected = [(1, "docs/b.md"), (2, "docs/../README.md"), (2, "docs/x.md")];
         assert_eq!(found, expected.map(|(line, path)| (line, PathBuf::from(path))));
@@ -64,6 +68,9 @@ mod tests {
         fs::write(dir.path().join("docs/there.md"), "").unwrap();
         fs::write(dir.path().join("README.md"), "[a](docs/there.md)\n[b](docs/gone.md)\n").unwrap();
         let findings = check(&Repo::read(dir.path()).unwrap()).unwrap();
-        assert_eq!(findings, [Finding::failure(Path::new("README.md"), 2, RULE, "docs/gone.md does not exist")]);
+        assert_eq!(
+            findings,
+            [Finding::failure(Path::new("README.md"), 2, RULE, "docs/gone.md does not exist")]
+        );
     }
 }

@@ -105,7 +105,9 @@ impl Repo {
     fn read(root: &Path) -> Result<Self> {
         let files = repo::list_files(root)?;
         let rust = files.iter().filter(|path| path.extension().is_some_and(|ext| ext == "rs"));
-        let sources = rust.map(|path| Ok(Source::new(path, read(root, path)?))).collect::<Result<_>>()?;
+        let sources = rust
+            .map(|path| Ok(Source::new(path, read(root, path)?)))
+            .collect::<Result<_>>()?;
         Ok(Self { root: root.to_path_buf(), files, sources })
     }
 
@@ -121,7 +123,13 @@ fn read(root: &Path, path: &Path) -> Result<String> {
 
 impl Finding {
     fn failure(path: &Path, line: usize, rule: &'static str, message: impl Into<String>) -> Self {
-        Self { path: path.to_path_buf(), line, rule, message: message.into(), fails: true }
+        Self {
+            path: path.to_path_buf(),
+            line,
+            rule,
+            message: message.into(),
+            fails: true,
+        }
     }
 
     fn notice(path: &Path, line: usize, rule: &'static str, message: impl Into<String>) -> Self {

@@ -8,7 +8,9 @@ const RULE: &str = "module-docs";
 pub(super) fn check(source: &Source) -> Option<Finding> {
     let first = source.text.lines().next().unwrap_or_default();
     let says_something = first.strip_prefix("//!").is_some_and(|text| !text.trim().is_empty());
-    (!says_something).then(|| Finding::failure(&source.path, 1, RULE, "the file must begin with `//!` and what it is"))
+    (!says_something).then(|| {
+        Finding::failure(&source.path, 1, RULE, "the file must begin with `//!` and what it is")
+    })
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use super::{Finding, Repo, read};
 const RULE: &str = "machine-path";
 /// The paths are split in two, so that this file has no finding itself.
 const STARTS: &[(&str, &str)] = &[("/wor", "k/"), ("/far", "m/"), ("../share", "d")];
-const TEXTS: &[&str] = &["rs", "md", "toml", "json", "sh", "yml", "yaml", "txt", "js", "mjs", "html", "css"];
+const TEXTS: &[&str] =
+    &["rs", "md", "toml", "json", "sh", "yml", "yaml", "txt", "js", "mjs", "html", "css"];
 
 pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
@@ -32,7 +33,12 @@ fn check_text(path: &Path, text: &str) -> Vec<Finding> {
         for (head, tail) in STARTS {
             let start = format!("{head}{tail}");
             if line.match_indices(&start).any(|(at, _)| begins_a_path(&line[..at])) {
-                findings.push(Finding::failure(path, number + 1, RULE, format!("`{start}` is a path of one machine")));
+                findings.push(Finding::failure(
+                    path,
+                    number + 1,
+                    RULE,
+                    format!("`{start}` is a path of one machine"),
+                ));
             }
         }
     }
@@ -41,7 +47,9 @@ fn check_text(path: &Path, text: &str) -> Vec<Finding> {
 
 /// Returns false if the match is in the middle of a longer path: `~/some/wor…`.
 fn begins_a_path(before: &str) -> bool {
-    !before.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '~' | '/' | '}' | '*'))
+    !before.ends_with(|c: char| {
+        c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '~' | '/' | '}' | '*')
+    })
 }
 
 #[cfg(test)]
@@ -51,7 +59,11 @@ mod tests {
     #[test]
     fn paths_of_the_machine_are_found_where_they_begin() {
         for (head, tail) in STARTS {
-            for line in [format!("see {head}{tail}x"), format!("\"{head}{tail}x\""), format!("{head}{tail}")] {
+            for line in [
+                format!("see {head}{tail}x"),
+                format!("\"{head}{tail}x\""),
+                format!("{head}{tail}"),
+            ] {
                 assert_eq!(check_text(Path::new("a.md"), &line).len(), 1, "{line}");
             }
             let within = format!("~/projects{head}{tail}x");

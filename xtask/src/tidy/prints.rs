@@ -5,7 +5,8 @@ use super::source::Source;
 
 const RULE: &str = "stray-print";
 const MACROS: &[&str] = &["println!", "print!", "eprintln!", "eprint!", "dbg!"];
-const MAY_PRINT: &[&str] = &["crates/wharf/src/output.rs", "xtask/src/output.rs", "crates/wharf-testkit/src/random.rs"];
+const MAY_PRINT: &[&str] =
+    &["crates/wharf/src/output.rs", "xtask/src/output.rs", "crates/wharf-testkit/src/random.rs"];
 
 pub(super) fn check(source: &Source) -> Vec<Finding> {
     if MAY_PRINT.iter().any(|path| source.path.ends_with(path)) {
@@ -36,6 +37,9 @@ mod tests {
         assert_eq!(count("crates/wharf-host/src/a.rs", "fn a() { println!(); eprint!(\"x\") }"), 2);
         assert_eq!(count("crates/wharf/src/output.rs", "fn a() { println!() }"), 0);
         assert_eq!(count("crates/wharf/tests/it/main.rs", "fn a() { println!() }"), 0);
-        assert_eq!(count("crates/wharf-host/src/a.rs", "#[cfg(test)]\nmod tests { fn a() { dbg!(1) } }"), 0);
+        assert_eq!(
+            count("crates/wharf-host/src/a.rs", "#[cfg(test)]\nmod tests { fn a() { dbg!(1) } }"),
+            0
+        );
     }
 }

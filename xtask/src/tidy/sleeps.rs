@@ -12,7 +12,14 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
     calls
         .chain(commands)
         .filter(|at| source.is_test_at(*at))
-        .map(|at| Finding::failure(&source.path, source.line_of(at), RULE, "a test waits for an event, not for time"))
+        .map(|at| {
+            Finding::failure(
+                &source.path,
+                source.line_of(at),
+                RULE,
+                "a test waits for an event, not for time",
+            )
+        })
         .collect()
 }
 

@@ -19,7 +19,13 @@ impl Source {
     pub(super) fn new(path: &Path, text: String) -> Self {
         let code = blank_literals(&text);
         let test_items = test_items(&code);
-        Self { path: path.to_path_buf(), is_test_file: is_test_file(path), text, code, test_items }
+        Self {
+            path: path.to_path_buf(),
+            is_test_file: is_test_file(path),
+            text,
+            code,
+            test_items,
+        }
     }
 
     /// Returns the byte offsets of `word` in the code, where it does not continue an identifier.
@@ -44,14 +50,19 @@ impl Source {
         if self.is_test_file {
             return 0;
         }
-        let in_tests: usize = self.test_items.iter().map(|range| self.text[range.clone()].lines().count()).sum();
+        let in_tests: usize = self
+            .test_items
+            .iter()
+            .map(|range| self.text[range.clone()].lines().count())
+            .sum();
         self.text.lines().count() - in_tests
     }
 }
 
 fn is_test_file(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let in_dir = |dir: &str| path.parent().is_some_and(|parent| parent.iter().any(|part| part == dir));
+    let in_dir =
+        |dir: &str| path.parent().is_some_and(|parent| parent.iter().any(|part| part == dir));
     name == "tests.rs" || name.ends_with("_tests.rs") || in_dir("tests") || in_dir("benches")
 }
 
@@ -100,7 +111,11 @@ fn blank_literals(text: &str) -> String {
         let (hidden, after) = after.split_at(hide);
         out.push_str(kept);
         for c in hidden.chars() {
-            if c == '\n' { out.push('\n') } else { out.extend(std::iter::repeat_n(' ', c.len_utf8())) }
+            if c == '\n' {
+                out.push('\n')
+            } else {
+                out.extend(std::iter::repeat_n(' ', c.len_utf8()))
+            }
         }
         rest = after;
     }
@@ -149,7 +164,10 @@ fn block_comment(rest: &str) -> usize {
 
 /// Returns the number of hashes if `rest` begins with a raw string.
 fn raw_string(rest: &str) -> Option<usize> {
-    let after = rest.strip_prefix("br").or_else(|| rest.strip_prefix("cr")).or_else(|| rest.strip_prefix('r'))?;
+    let after = rest
+        .strip_prefix("br")
+        .or_else(|| rest.strip_prefix("cr"))
+        .or_else(|| rest.strip_prefix('r'))?;
     let hashes = after.len() - after.trim_start_matches('#').len();
     after[hashes..].starts_with('"').then_some(hashes)
 }
@@ -201,7 +219,8 @@ mod tests {
 
     #[test]
     fn escapes_do_not_end_a_literal() {
-        let source = source("a.rs", r#"let a = "\"{"; let b = '\''; let c = '\u{7b}'; let d = b"\\"; g()"#);
+        let source =
+            source("a.rs", r#"let a = "\"{"; let b = '\''; let c = '\u{7b}'; let d = b"\\"; g()"#);
         assert_eq!(source.code.matches('{').count(), 0, "{}", source.code);
         assert!(source.code.ends_with("g()"));
     }
@@ -227,14 +246,22 @@ mod tests {
         );
         let at = |what| source.code.find(what).unwrap();
         assert!(!source.is_test_at(at("fn a")) && source.is_test_at(at("fn b")));
-        assert!(!source.is_test_at(at("fn c")) && source.is_test_at(at("mod more")) && !source.is_test_at(at("fn d")));
+        assert!(
+            !source.is_test_at(at("fn c"))
+                && source.is_test_at(at("mod more"))
+                && !source.is_test_at(at("fn d"))
+        );
         assert_eq!(source.product_lines(), 3);
         assert_eq!(source.line_of(at("fn b")), 4);
     }
 
     #[test]
     fn whole_files_can_be_tests() {
-        for path in ["crates/x/tests/it/main.rs", "crates/x/src/session/tests.rs", "crates/x/src/walk_tests.rs"] {
+        for path in [
+            "crates/x/tests/it/main.rs",
+            "crates/x/src/session/tests.rs",
+            "crates/x/src/walk_tests.rs",
+        ] {
             assert!(source(path, "fn a() {}").is_test_at(0), "{path}");
         }
         assert!(!source("crates/x/src/testing.rs", "fn a() {}").is_test_at(0));

@@ -104,7 +104,9 @@ fn check_types(sources: &[Source], large_types: &[LargeType]) -> Vec<Finding> {
                 "its listed size is {:?} ({}): it may only fall, and the list with it",
                 large.size, large.reason
             ),
-            None => format!("at most {MAX_METHODS} in {MAX_FILES} are allowed: give a part of it a type of its own"),
+            None => format!(
+                "at most {MAX_METHODS} in {MAX_FILES} are allowed: give a part of it a type of its own"
+            ),
         };
         let path = methods.files.first().map_or(Path::new("crates"), PathBuf::as_path);
         findings.push(Finding::failure(
@@ -157,7 +159,10 @@ fn type_name(head: &str) -> String {
         });
         after_generics = end.map_or("", |end| &after_generics[end + 1..]);
     }
-    let path = after_generics.trim_start().split(|c: char| c == '<' || c == '{' || c.is_whitespace()).next();
+    let path = after_generics
+        .trim_start()
+        .split(|c: char| c == '<' || c == '{' || c.is_whitespace())
+        .next();
     path.unwrap_or_default().rsplit("::").next().unwrap_or_default().to_owned()
 }
 
@@ -188,11 +193,14 @@ mod tests {
     }
 
     fn screen(methods: usize) -> Source {
-        let text: String =
-            (0..methods).map(|number| format!("    fn act_{number}() {{ let a = |fn_| {{}}; }}\n")).collect();
+        let text: String = (0..methods)
+            .map(|number| format!("    fn act_{number}() {{ let a = |fn_| {{}}; }}\n"))
+            .collect();
         source(
             "crates/a/src/screen.rs",
-            &format!("impl<T: Into<Vec<u8>>> Screen<T> {{\n{text}}}\nimpl Clone for Screen {{\n fn clone() {{}}\n}}\n"),
+            &format!(
+                "impl<T: Into<Vec<u8>>> Screen<T> {{\n{text}}}\nimpl Clone for Screen {{\n fn clone() {{}}\n}}\n"
+            ),
         )
     }
 
@@ -207,9 +215,14 @@ mod tests {
     #[test]
     fn types_of_two_crates_are_two_types_and_files_count() {
         let at = |path: &str| source(path, "impl x::Screen {\n pub(crate) const fn act() {}\n}\n");
-        let files: Vec<Source> = (0..7).map(|number| at(&format!("crates/a/src/s{number}.rs"))).collect();
+        let files: Vec<Source> =
+            (0..7).map(|number| at(&format!("crates/a/src/s{number}.rs"))).collect();
         assert_eq!(check_types(&files[..6], &[]), []);
-        assert!(check_types(&files, &[])[0].message.starts_with("Screen has 7 methods in 7 files"));
+        assert!(
+            check_types(&files, &[])[0]
+                .message
+                .starts_with("Screen has 7 methods in 7 files")
+        );
         assert_eq!(check_types(&[screen(60), at("crates/b/src/screen.rs")], &[]), []);
     }
 
@@ -223,7 +236,11 @@ mod tests {
         };
         assert_eq!(check_types(&[screen(61)], &[listed(61)]), []);
         for size in [60, 62, 10] {
-            assert!(check_types(&[screen(size)], &[listed(61)])[0].message.contains("it is being split"));
+            assert!(
+                check_types(&[screen(size)], &[listed(61)])[0]
+                    .message
+                    .contains("it is being split")
+            );
         }
     }
 }

@@ -7,17 +7,34 @@ const RULE: &str = "subject-first";
 
 const COMMENT_OPENINGS: &[&str] =
     &["What", "Who", "Whose", "Whoever", "Whatever", "Those", "One that", "None", "Nobody"];
-const TEST_NAME_OPENINGS: &[&str] =
-    &["what_", "who_", "whose_", "whoever_", "whatever_", "whichever_", "those_", "one_that_", "none_", "nobody_"];
+const TEST_NAME_OPENINGS: &[&str] = &[
+    "what_",
+    "who_",
+    "whose_",
+    "whoever_",
+    "whatever_",
+    "whichever_",
+    "those_",
+    "one_that_",
+    "none_",
+    "nobody_",
+];
 
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {
-    repo.sources.iter().flat_map(|source| check_comments(source).chain(check_test_names(source))).collect()
+    repo.sources
+        .iter()
+        .flat_map(|source| check_comments(source).chain(check_test_names(source)))
+        .collect()
 }
 
 /// Yields the first lines of the comments that are not in test code.
 pub(super) fn product_comments(source: &Source) -> impl Iterator<Item = &str> + '_ {
-    let starts: Vec<usize> = std::iter::once(0).chain(source.text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-    comments(source).filter(move |(line, _)| !source.is_test_at(starts[line - 1])).map(|(_, text)| text)
+    let starts: Vec<usize> = std::iter::once(0)
+        .chain(source.text.match_indices('\n').map(|(at, _)| at + 1))
+        .collect();
+    comments(source)
+        .filter(move |(line, _)| !source.is_test_at(starts[line - 1]))
+        .map(|(_, text)| text)
 }
 
 pub(super) fn hides_subject(comment: &&str) -> bool {
@@ -42,7 +59,11 @@ fn comments(source: &Source) -> impl Iterator<Item = (usize, &str)> + '_ {
     let lines = source.text.lines().zip(source.code.lines()).enumerate();
     let mut in_comment = false;
     lines.filter_map(move |(number, (text, code))| {
-        let comment = text.get(code.trim_end().len()..).unwrap_or_default().trim_start().strip_prefix("//");
+        let comment = text
+            .get(code.trim_end().len()..)
+            .unwrap_or_default()
+            .trim_start()
+            .strip_prefix("//");
         let is_whole_line = comment.is_some() && code.trim().is_empty();
         let continues = std::mem::replace(&mut in_comment, is_whole_line) && is_whole_line;
         let words = comment?.trim_start_matches(['/', '!']).trim_start();
@@ -51,7 +72,8 @@ fn comments(source: &Source) -> impl Iterator<Item = (usize, &str)> + '_ {
 }
 
 fn opens_with(text: &str, opening: &str) -> bool {
-    text.strip_prefix(opening).is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '`'))
+    text.strip_prefix(opening)
+        .is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '`'))
 }
 
 fn check_test_names(source: &Source) -> impl Iterator<Item = Finding> + '_ {

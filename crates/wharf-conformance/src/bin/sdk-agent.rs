@@ -8,14 +8,17 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::v1::schema::{
-    AgentCapabilities, CancelNotification, ContentBlock, ContentChunk, Implementation, InitializeRequest,
-    InitializeResponse, LoadSessionRequest, LoadSessionResponse, NewSessionRequest, NewSessionResponse,
-    PermissionOption, PermissionOptionKind, PromptRequest, PromptResponse, ReadTextFileRequest,
-    RequestPermissionOutcome, RequestPermissionRequest, SessionId, SessionNotification, SessionUpdate, StopReason,
-    ToolCallUpdate, ToolCallUpdateFields,
+    AgentCapabilities, CancelNotification, ContentBlock, ContentChunk, Implementation,
+    InitializeRequest, InitializeResponse, LoadSessionRequest, LoadSessionResponse,
+    NewSessionRequest, NewSessionResponse, PermissionOption, PermissionOptionKind, PromptRequest,
+    PromptResponse, ReadTextFileRequest, RequestPermissionOutcome, RequestPermissionRequest,
+    SessionId, SessionNotification, SessionUpdate, StopReason, ToolCallUpdate,
+    ToolCallUpdateFields,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
-use agent_client_protocol::{Agent, Client, Error, Result, Stdio, on_receive_notification, on_receive_request};
+use agent_client_protocol::{
+    Agent, Client, Error, Result, Stdio, on_receive_notification, on_receive_request,
+};
 use tokio::sync::Notify;
 
 /// The open sessions, each with the notification for a cancel.
@@ -39,7 +42,10 @@ impl Sessions {
     }
 
     fn bell(&self, id: &SessionId) -> Result<Arc<Notify>> {
-        self.lock().get(id).cloned().ok_or_else(|| Error::new(-32002, format!("no session {id}")))
+        self.lock()
+            .get(id)
+            .cloned()
+            .ok_or_else(|| Error::new(-32002, format!("no session {id}")))
     }
 }
 
@@ -76,7 +82,8 @@ impl Turn {
     fn say(&self, text: &str) -> Result<()> {
         let chunk = ContentChunk::new(ContentBlock::from(text.to_owned()));
         let update = SessionUpdate::AgentMessageChunk(chunk);
-        self.client.send_notification(SessionNotification::new(self.session.clone(), update))
+        self.client
+            .send_notification(SessionNotification::new(self.session.clone(), update))
     }
 
     async fn ask(&self) -> Result<String> {
@@ -88,7 +95,9 @@ impl Turn {
         let request = RequestPermissionRequest::new(self.session.clone(), call, options);
         let answer = self.client.send_request(request).block_task().await?;
         Ok(match answer.outcome {
-            RequestPermissionOutcome::Selected(selected) => format!("chosen: {}", selected.option_id),
+            RequestPermissionOutcome::Selected(selected) => {
+                format!("chosen: {}", selected.option_id)
+            }
             RequestPermissionOutcome::Cancelled => "cancelled".to_owned(),
             // The SDK's enum may grow.
             other => format!("{other:?}"),
@@ -107,11 +116,14 @@ fn prompt(
         Ok(bell) => bell,
         Err(error) => return responder.respond_with_error(error),
     };
-    let text = request
-        .prompt
-        .iter()
-        .find_map(|block| if let ContentBlock::Text(text) = block { Some(text.text.clone()) } else { None });
-    let turn = Turn { session: request.session_id, client: client.clone(), cancelled };
+    let text = request.prompt.iter().find_map(|block| {
+        if let ContentBlock::Text(text) = block { Some(text.text.clone()) } else { None }
+    });
+    let turn = Turn {
+        session: request.session_id,
+        client: client.clone(),
+        cancelled,
+    };
     client.spawn(async move {
         let stopped = turn.perform(&text.unwrap_or_default()).await;
         responder.respond_with_result(stopped.map(PromptResponse::new))
@@ -154,7 +166,9 @@ async fn serve(sessions: Sessions) -> Result<()> {
             on_receive_request!(),
         )
         .on_receive_request(
-            async move |request: PromptRequest, responder, client| prompt(&prompting, request, responder, client),
+            async move |request: PromptRequest, responder, client| {
+                prompt(&prompting, request, responder, client)
+            },
             on_receive_request!(),
         )
         .on_receive_notification(

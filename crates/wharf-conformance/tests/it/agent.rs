@@ -11,7 +11,9 @@ fn with_sdk_agent() -> Result<TestHost> {
 
 fn sdk_agent_options() -> HostOptions {
     let agent = env!("CARGO_BIN_EXE_sdk-agent").to_owned();
-    HostOptions::default().with_agent("sdk", &[agent]).with_setting("default_agent", "sdk")
+    HostOptions::default()
+        .with_agent("sdk", &[agent])
+        .with_setting("default_agent", "sdk")
 }
 
 async fn connect(host: &TestHost) -> Result<TestClient> {
@@ -72,7 +74,9 @@ async fn an_agent_made_with_the_sdk_comes_back_after_a_restart() -> Result<()> {
     client.load_session(&session, directory(&host)?).await?;
     client.send_prompt(&session, "after").await?;
     assert_eq!(client.chunk_texts(), ["before", "after"]);
-    let unknown = client.call_method("session/prompt", json!({ "sessionId": "sdk-1", "prompt": [] })).await;
+    let unknown = client
+        .call_method("session/prompt", json!({ "sessionId": "sdk-1", "prompt": [] }))
+        .await;
     assert!(unknown.is_err(), "the agent's own id is not a session of Wharf's");
     Ok(())
 }

@@ -5,16 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
-    CancelNotification, ContentBlock, InitializeRequest, InitializeResponse, ListSessionsRequest, LoadSessionRequest,
-    LoadSessionResponse, NewSessionRequest, NewSessionResponse, PermissionOptionKind, PromptRequest,
-    RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse, ResumeSessionRequest,
-    ResumeSessionResponse, SelectedPermissionOutcome, SessionId, SessionInfo, SessionNotification, SessionUpdate,
+    CancelNotification, ContentBlock, InitializeRequest, InitializeResponse, ListSessionsRequest,
+    LoadSessionRequest, LoadSessionResponse, NewSessionRequest, NewSessionResponse,
+    PermissionOptionKind, PromptRequest, RequestPermissionOutcome, RequestPermissionRequest,
+    RequestPermissionResponse, ResumeSessionRequest, ResumeSessionResponse,
+    SelectedPermissionOutcome, SessionId, SessionInfo, SessionNotification, SessionUpdate,
     StopReason,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{
-    Agent, Client, DynConnectTo, Error, Handled, JsonRpcRequest, UntypedMessage, on_receive_notification,
-    on_receive_request,
+    Agent, Client, DynConnectTo, Error, Handled, JsonRpcRequest, UntypedMessage,
+    on_receive_notification, on_receive_request,
 };
 use anyhow::{Context, Result, ensure};
 use tokio::sync::{oneshot, watch};
@@ -53,7 +54,10 @@ struct Shared {
 
 impl Editor {
     pub(crate) async fn connect(transport: HostTransport) -> Result<Self> {
-        let shared = Shared { seen: Arc::default(), grants: Arc::new(AtomicBool::new(true)) };
+        let shared = Shared {
+            seen: Arc::default(),
+            grants: Arc::new(AtomicBool::new(true)),
+        };
         let (connected, connection) = oneshot::channel();
         let (leave, left) = oneshot::channel();
         let driver = tokio::spawn(drive_connection(transport, shared.clone(), connected, left));
@@ -69,9 +73,15 @@ impl Editor {
     /// Closes the connection as the SDK does. Fails if the SDK did not understand a received message.
     pub(crate) async fn leave(self) -> Result<()> {
         let _ = self.leave.send(());
-        timeout(WAIT_LIMIT, self.driver).await.context("the transport does not end")???;
+        timeout(WAIT_LIMIT, self.driver)
+            .await
+            .context("the transport does not end")???;
         let seen = self.shared.seen.borrow();
-        ensure!(seen.notifications == seen.updates.len(), "{} unknown notifications", seen.notifications);
+        ensure!(
+            seen.notifications == seen.updates.len(),
+            "{} unknown notifications",
+            seen.notifications
+        );
         Ok(())
     }
 
@@ -82,7 +92,9 @@ impl Editor {
     pub(crate) async fn call_method<R: JsonRpcRequest>(&self, request: R) -> Result<R::Response> {
         let method = request.method().to_owned();
         let answer = timeout(WAIT_LIMIT, self.connection.send_request(request).block_task()).await;
-        answer.with_context(|| format!("no answer to {method}"))?.with_context(|| format!("{method} was refused"))
+        answer
+            .with_context(|| format!("no answer to {method}"))?
+            .with_context(|| format!("{method} was refused"))
     }
 
     pub(crate) async fn initialize(&self) -> Result<InitializeResponse> {
@@ -93,7 +105,11 @@ impl Editor {
         self.call_method(NewSessionRequest::new(cwd)).await
     }
 
-    pub(crate) async fn load_session(&self, session: &SessionId, cwd: &std::path::Path) -> Result<LoadSessionResponse> {
+    pub(crate) async fn load_session(
+        &self,
+        session: &SessionId,
+        cwd: &std::path::Path,
+    ) -> Result<LoadSessionResponse> {
         self.call_method(LoadSessionRequest::new(session.clone(), cwd)).await
     }
 
@@ -126,7 +142,11 @@ impl Editor {
     }
 
     /// Waits until the received messages match.
-    pub(crate) async fn wait_until(&self, what: &str, fits: impl FnMut(&Seen) -> bool) -> Result<()> {
+    pub(crate) async fn wait_until(
+        &self,
+        what: &str,
+        fits: impl FnMut(&Seen) -> bool,
+    ) -> Result<()> {
         let mut seen = self.shared.seen.subscribe();
         let found = timeout(WAIT_LIMIT, seen.wait_for(fits)).await.map(drop);
         found.with_context(|| format!("no {what}; seen: {:#?}", self.shared.seen.borrow()))
@@ -134,12 +154,22 @@ impl Editor {
 
     /// Waits until the agent has sent this text in a chunk of its own.
     pub(crate) async fn wait_until_text(&self, text: &str) -> Result<()> {
-        self.wait_until(text, |seen| seen.updates.iter().filter_map(chunk_text).any(|said| said == text)).await
+        self.wait_until(text, |seen| {
+            seen.updates.iter().filter_map(chunk_text).any(|said| said == text)
+        })
+        .await
     }
 
     /// Returns the agent's text so far, one line per chunk.
     pub(crate) fn chunk_texts(&self) -> Vec<String> {
-        self.shared.seen.borrow().updates.iter().filter_map(chunk_text).map(str::to_owned).collect()
+        self.shared
+            .seen
+            .borrow()
+            .updates
+            .iter()
+            .filter_map(chunk_text)
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Returns the prompts that this client received: those of others and, in a replay, all.
@@ -222,11 +252,15 @@ impl Shared {
         responder: Responder<RequestPermissionResponse>,
         agent: &ConnectionTo<Agent>,
     ) -> Result<(), Error> {
-        let granted = ask.options.iter().find(|option| option.kind == PermissionOptionKind::AllowOnce);
-        let granted = granted.map(|option| SelectedPermissionOutcome::new(option.option_id.clone()));
+        let granted =
+            ask.options.iter().find(|option| option.kind == PermissionOptionKind::AllowOnce);
+        let granted =
+            granted.map(|option| SelectedPermissionOutcome::new(option.option_id.clone()));
         self.seen.send_modify(|seen| seen.asks.push(ask));
         if let Some(selected) = granted.filter(|_| self.grants.load(Ordering::Relaxed)) {
-            return responder.respond(RequestPermissionResponse::new(RequestPermissionOutcome::Selected(selected)));
+            return responder.respond(RequestPermissionResponse::new(
+                RequestPermissionOutcome::Selected(selected),
+            ));
         }
         let seen = Arc::clone(&self.seen);
         agent.spawn(async move {

@@ -53,7 +53,10 @@ async fn open_session(editor: &Editor, host: &TestHost) -> Result<SessionId> {
     let can = agent.agent_capabilities;
     assert!(can.load_session && can.prompt_capabilities.image, "{can:?}");
     let sessions = &can.session_capabilities;
-    assert!(sessions.list.is_some() && sessions.close.is_some() && sessions.resume.is_some(), "{sessions:?}");
+    assert!(
+        sessions.list.is_some() && sessions.close.is_some() && sessions.resume.is_some(),
+        "{sessions:?}"
+    );
     assert_eq!(agent.agent_info.context("no agentInfo")?.name, "wharf-scripted-agent");
 
     let opened = editor.open_session(host.directory()).await?;
@@ -67,7 +70,11 @@ async fn check_streaming(editor: &Editor, session: &SessionId) -> Result<()> {
     let script = "think hm; plan; tool; title A talk; usage; commands; stream 200 300; mode";
     assert_eq!(editor.send_prompt(session, script).await?, StopReason::EndTurn);
     let texts = editor.chunk_texts();
-    let numbers: Vec<&str> = texts.iter().filter_map(|text| text.split_once(' ')).map(|(first, _)| first).collect();
+    let numbers: Vec<&str> = texts
+        .iter()
+        .filter_map(|text| text.split_once(' '))
+        .map(|(first, _)| first)
+        .collect();
     let expected: Vec<String> = (0..200).map(|number| number.to_string()).collect();
     assert_eq!(numbers[..200], expected, "the chunks, all before the answer and in order");
     assert!(numbers[200].starts_with("mode=auto"), "{numbers:?}");
@@ -76,13 +83,18 @@ async fn check_streaming(editor: &Editor, session: &SessionId) -> Result<()> {
     assert!(editor.has_update(|update| matches!(update, SessionUpdate::ToolCall(_))));
     assert!(editor.has_update(|update| matches!(update, SessionUpdate::SessionInfoUpdate(_))));
     assert!(editor.has_update(|update| matches!(update, SessionUpdate::UsageUpdate(_))));
-    assert!(editor.has_update(|update| matches!(update, SessionUpdate::AvailableCommandsUpdate(_))));
+    assert!(
+        editor.has_update(|update| matches!(update, SessionUpdate::AvailableCommandsUpdate(_)))
+    );
     assert!(editor.heard_only_of(session));
     Ok(())
 }
 
 async fn check_permissions(editor: &Editor, session: &SessionId) -> Result<()> {
-    assert_eq!(editor.send_prompt(session, "ask 2; id0; stringid; echo permitted").await?, StopReason::EndTurn);
+    assert_eq!(
+        editor.send_prompt(session, "ask 2; id0; stringid; echo permitted").await?,
+        StopReason::EndTurn
+    );
     let texts = editor.chunk_texts();
     let told = &texts[texts.len() - 5..];
     assert_eq!(told[..4], ["chosen: allow_once"; 4]);
@@ -115,10 +127,18 @@ async fn check_cancels(editor: &Editor, session: &SessionId) -> Result<()> {
 }
 
 /// Checks that the session outlived its connection: it is listed, and loading it replays the conversation.
-async fn check_return(editor: &Editor, session: &SessionId, host: &TestHost, told: &[String]) -> Result<()> {
+async fn check_return(
+    editor: &Editor,
+    session: &SessionId,
+    host: &TestHost,
+    told: &[String],
+) -> Result<()> {
     editor.initialize().await?;
     let listed = editor.list_sessions().await?;
-    let entry = listed.iter().find(|entry| entry.session_id == *session).context("the session is not listed")?;
+    let entry = listed
+        .iter()
+        .find(|entry| entry.session_id == *session)
+        .context("the session is not listed")?;
     assert_eq!((entry.cwd.as_path(), entry.title.as_deref()), (host.directory(), Some("A talk")));
     let loaded = editor.load_session(session, host.directory()).await?;
     assert_eq!(loaded.modes.context("no modes")?.current_mode_id.to_string(), "auto");
@@ -129,11 +149,19 @@ async fn check_return(editor: &Editor, session: &SessionId, host: &TestHost, tol
 }
 
 /// Shares a session between two clients: messages of one reach the other, and one of them answers a permission.
-async fn check_sharing(here: &Editor, there: &Editor, session: &SessionId, host: &TestHost) -> Result<()> {
+async fn check_sharing(
+    here: &Editor,
+    there: &Editor,
+    session: &SessionId,
+    host: &TestHost,
+) -> Result<()> {
     there.initialize().await?;
     there.load_session(session, host.directory()).await?;
     here.leave_asks_to_others();
-    assert_eq!(there.send_prompt(session, "echo hello; ask; echo shared").await?, StopReason::EndTurn);
+    assert_eq!(
+        there.send_prompt(session, "echo hello; ask; echo shared").await?,
+        StopReason::EndTurn
+    );
     here.wait_until_text("shared").await?;
     here.wait_until("withdrawal", |seen| seen.withdrawn == 1).await?;
     let shown = here.prompt_texts();
@@ -160,7 +188,11 @@ async fn check_end(session: &SessionId, host: &TestHost) -> Result<()> {
     let client = ClientBuilder::new().no_proxy().build()?;
     let answer = client.get(url).bearer_auth(host.token()).send().await?.error_for_status()?;
     let ended: serde_json::Value = serde_json::from_str(&answer.text().await?)?;
-    assert_eq!((&ended["status"], &ended["endReason"]), (&"killed".into(), &"closed".into()), "{ended}");
+    assert_eq!(
+        (&ended["status"], &ended["endReason"]),
+        (&"killed".into(), &"closed".into()),
+        "{ended}"
+    );
     Ok(())
 }
 
@@ -168,7 +200,10 @@ async fn check_end(session: &SessionId, host: &TestHost) -> Result<()> {
 async fn check_close(last: Editor, other: Editor, session: &SessionId) -> Result<()> {
     other.call_method(CloseSessionRequest::new(session.clone())).await?;
     assert_eq!(last.send_prompt(session, "echo still here").await?, StopReason::EndTurn);
-    ensure!(!other.chunk_texts().contains(&"still here".to_owned()), "a closed session still talks");
+    ensure!(
+        !other.chunk_texts().contains(&"still here".to_owned()),
+        "a closed session still talks"
+    );
     last.call_method(CloseSessionRequest::new(session.clone())).await?;
     other.leave().await?;
     last.leave().await

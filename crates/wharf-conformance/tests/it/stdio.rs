@@ -11,7 +11,9 @@ async fn the_sdk_works_over_wharf_acp() -> Result<()> {
     scenario::run(|host| {
         let state_dir = host.state_dir();
         let state_dir = state_dir.to_str().context("the directory's name is not UTF-8")?;
-        let bridge = AcpAgentConfig::new(program::find_wharf()?).arg("acp").env("WHARF_STATE_DIR", state_dir);
+        let bridge = AcpAgentConfig::new(program::find_wharf()?)
+            .arg("acp")
+            .env("WHARF_STATE_DIR", state_dir);
         Ok(DynConnectTo::new(AcpAgent::new(bridge)))
     })
     .await

@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 
 use super::{CodecError, SNAPSHOT_VERSION};
 use crate::{
-    AgentEvent, AgentSetting, AgentTraits, Ask, AskEvent, AskId, AskOutcome, Ending, Event, Fault, Millis, Origin,
-    PauseReason, PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq, SessionEvent, StartKind, StartNo, StorageEvent,
-    ToolCall, TurnLimit, UpdateKind,
+    AgentEvent, AgentSetting, AgentTraits, Ask, AskEvent, AskId, AskOutcome, Ending, Event, Fault,
+    Millis, Origin, PauseReason, PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq, SessionEvent,
+    StartKind, StartNo, StorageEvent, ToolCall, TurnLimit, UpdateKind,
 };
 
 #[derive(Deserialize)]
@@ -37,8 +37,8 @@ pub fn decode(body: &Bytes) -> Result<(Millis, Event), CodecError> {
     if let Some((at, update)) = decode_update(body) {
         return Ok((at, Event::Agent(update)));
     }
-    let head: Head<'_> =
-        wharf_json::read_own(body).map_err(|error| CodecError::NotAnEvent { why: error.to_string().into() })?;
+    let head: Head<'_> = wharf_json::read_own(body)
+        .map_err(|error| CodecError::NotAnEvent { why: error.to_string().into() })?;
     Ok((head.at, decode_kind(body, head.kind.as_ref())?))
 }
 
@@ -63,16 +63,24 @@ fn decode_session_event(body: &Bytes, kind: &str) -> Result<Option<SessionEvent>
     Ok(Some(match kind {
         "created" => SessionEvent::Created(parse::<CreatedMembers>(body, kind)?.origin),
         "ended" => SessionEvent::Ended(parse::<EndedMembers>(body, kind)?.ending),
-        "renamed" => read!(body, kind, SessionEvent::Renamed { title: Option<Arc<str>>, by: Option<Sender> }),
-        "labelled" => read!(body, kind, SessionEvent::Labelled { label: Option<Arc<str>>, by: Option<Sender> }),
-        "archived" => read!(body, kind, SessionEvent::Archived { archived: bool, by: Option<Sender> }),
+        "renamed" => {
+            read!(body, kind, SessionEvent::Renamed { title: Option<Arc<str>>, by: Option<Sender> })
+        }
+        "labelled" => {
+            read!(body, kind, SessionEvent::Labelled { label: Option<Arc<str>>, by: Option<Sender> })
+        }
+        "archived" => {
+            read!(body, kind, SessionEvent::Archived { archived: bool, by: Option<Sender> })
+        }
         _ => return Ok(None),
     }))
 }
 
 fn decode_agent_event(body: &Bytes, kind: &str) -> Result<Option<AgentEvent>, CodecError> {
     Ok(Some(match kind {
-        "agent_starting" => read!(body, kind, AgentEvent::Starting { start: StartNo, how: StartKind }),
+        "agent_starting" => {
+            read!(body, kind, AgentEvent::Starting { start: StartNo, how: StartKind })
+        }
         "agent_started" => read!(
             body,
             kind,
@@ -98,7 +106,9 @@ fn decode_agent_event(body: &Bytes, kind: &str) -> Result<Option<AgentEvent>, Co
                 are_all: bool,
             }
         ),
-        "agent_faulted" => read!(body, kind, AgentEvent::Faulted { fault: Fault, detail: Arc<str> }),
+        "agent_faulted" => {
+            read!(body, kind, AgentEvent::Faulted { fault: Fault, detail: Arc<str> })
+        }
         _ => return Ok(None),
     }))
 }
@@ -120,8 +130,12 @@ fn decode_prompt_event(body: &Bytes, kind: &str) -> Result<Option<PromptEvent>, 
         "prompt_updated" => {
             read!(body, kind, PromptEvent::Updated { prompt: PromptId, by: Sender, frame: Raw, sender: Option<Sender> })
         }
-        "prompt_moved" => read!(body, kind, PromptEvent::Moved { prompt: PromptId, by: Sender, position: usize }),
-        "turn_started" => read!(body, kind, PromptEvent::TurnStarted { prompt: PromptId, content: Seq }),
+        "prompt_moved" => {
+            read!(body, kind, PromptEvent::Moved { prompt: PromptId, by: Sender, position: usize })
+        }
+        "turn_started" => {
+            read!(body, kind, PromptEvent::TurnStarted { prompt: PromptId, content: Seq })
+        }
         "cancel_requested" => read!(
             body,
             kind,
@@ -212,7 +226,8 @@ fn parse_update(body: &Bytes, kind: &str) -> Result<AgentEvent, CodecError> {
         #[serde(borrow)]
         frame: &'a RawValue,
     }
-    let Members { update, title, tool, frame } = wharf_json::read_own(body).map_err(|error| malformed(kind, &error))?;
+    let Members { update, title, tool, frame } =
+        wharf_json::read_own(body).map_err(|error| malformed(kind, &error))?;
     let frame = raw(body.slice_ref(frame.get().as_bytes()), kind)?;
     Ok(AgentEvent::Updated { update: UpdateKind::from_tag(&update), frame, title, tool })
 }
@@ -228,7 +243,8 @@ fn decode_snapshot(body: &Bytes, kind: &str) -> Result<StorageEvent, CodecError>
         saved: &'a RawValue,
     }
     let Members { saved } = wharf_json::read_own(body).map_err(|error| malformed(kind, &error))?;
-    let Version { v: found } = wharf_json::read_own(saved.get().as_bytes()).map_err(|error| malformed(kind, &error))?;
+    let Version { v: found } =
+        wharf_json::read_own(saved.get().as_bytes()).map_err(|error| malformed(kind, &error))?;
     if found > SNAPSHOT_VERSION {
         return Err(CodecError::Newer { found, known: SNAPSHOT_VERSION });
     }
@@ -240,7 +256,10 @@ fn parse<T: DeserializeOwned>(body: &[u8], kind: &str) -> Result<T, CodecError> 
 }
 
 fn raw(text: Bytes, kind: &str) -> Result<Raw, CodecError> {
-    Raw::new(text).ok_or_else(|| CodecError::Malformed { kind: kind.into(), why: "not one line of UTF-8".into() })
+    Raw::new(text).ok_or_else(|| CodecError::Malformed {
+        kind: kind.into(),
+        why: "not one line of UTF-8".into(),
+    })
 }
 
 fn malformed(kind: &str, error: &serde_json::Error) -> CodecError {

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::{
-    AgentEvent, Ask, AskEvent, AskOutcome, Event, Millis, PromptEnd, PromptEvent, Raw, SessionEvent, StorageEvent,
-    ToolCall, UpdateKind,
+    AgentEvent, Ask, AskEvent, AskOutcome, Event, Millis, PromptEnd, PromptEvent, Raw,
+    SessionEvent, StorageEvent, ToolCall, UpdateKind,
 };
 
 /// Appends the event as one JSON object in one line, without a line break at its end.
@@ -27,7 +27,9 @@ pub fn encode(event: &Event, at: Millis, out: &mut Vec<u8>) {
 
 fn encode_session_event(event: &SessionEvent, at: Millis, out: &mut Vec<u8>) {
     match event {
-        SessionEvent::Created(origin) => encode_as("created", at, out, |o| o.value("origin", origin)),
+        SessionEvent::Created(origin) => {
+            encode_as("created", at, out, |o| o.value("origin", origin))
+        }
         SessionEvent::Ended(ending) => encode_as("ended", at, out, |o| o.value("ending", ending)),
         SessionEvent::Renamed { title, by } => encode_as("renamed", at, out, |o| {
             o.optional("title", title.as_ref());
@@ -53,22 +55,28 @@ fn encode_agent_event(event: &AgentEvent, at: Millis, out: &mut Vec<u8>) {
             o.value("start", start);
             o.value("how", how);
         }),
-        AgentEvent::Started { start, agent_session, traits, answer } => encode_as("agent_started", at, out, |o| {
-            o.value("start", start);
-            o.value("agent_session", agent_session);
-            o.value("traits", traits);
-            o.raw("answer", answer);
-        }),
-        AgentEvent::StartFailed { start, exit_code, message, retry_in } => encode_as("start_failed", at, out, |o| {
-            o.value("start", start);
-            o.optional("exit_code", exit_code.as_ref());
-            o.optional("message", message.as_ref());
-            o.value("retry_in", retry_in);
-        }),
-        AgentEvent::SettingsChanged { settings, are_all } => encode_as("settings_changed", at, out, |o| {
-            o.value("settings", settings);
-            o.optional("are_all", are_all.then_some(&true));
-        }),
+        AgentEvent::Started { start, agent_session, traits, answer } => {
+            encode_as("agent_started", at, out, |o| {
+                o.value("start", start);
+                o.value("agent_session", agent_session);
+                o.value("traits", traits);
+                o.raw("answer", answer);
+            })
+        }
+        AgentEvent::StartFailed { start, exit_code, message, retry_in } => {
+            encode_as("start_failed", at, out, |o| {
+                o.value("start", start);
+                o.optional("exit_code", exit_code.as_ref());
+                o.optional("message", message.as_ref());
+                o.value("retry_in", retry_in);
+            })
+        }
+        AgentEvent::SettingsChanged { settings, are_all } => {
+            encode_as("settings_changed", at, out, |o| {
+                o.value("settings", settings);
+                o.optional("are_all", are_all.then_some(&true));
+            })
+        }
         AgentEvent::Faulted { fault, detail } => encode_as("agent_faulted", at, out, |o| {
             o.value("fault", fault);
             o.value("detail", detail);
@@ -78,21 +86,25 @@ fn encode_agent_event(event: &AgentEvent, at: Millis, out: &mut Vec<u8>) {
 
 fn encode_prompt_event(event: &PromptEvent, at: Millis, out: &mut Vec<u8>) {
     match event {
-        PromptEvent::Accepted { prompt, sender, frame, key, first } => encode_as("prompt_accepted", at, out, |o| {
-            o.value("prompt", prompt);
-            o.value("sender", sender);
-            o.optional("key", key.as_ref());
-            if *first {
-                o.value("first", first);
-            }
-            o.raw("frame", frame);
-        }),
-        PromptEvent::Updated { prompt, by, frame, sender } => encode_as("prompt_updated", at, out, |o| {
-            o.value("prompt", prompt);
-            o.value("by", by);
-            o.optional("sender", sender.as_ref());
-            o.raw("frame", frame);
-        }),
+        PromptEvent::Accepted { prompt, sender, frame, key, first } => {
+            encode_as("prompt_accepted", at, out, |o| {
+                o.value("prompt", prompt);
+                o.value("sender", sender);
+                o.optional("key", key.as_ref());
+                if *first {
+                    o.value("first", first);
+                }
+                o.raw("frame", frame);
+            })
+        }
+        PromptEvent::Updated { prompt, by, frame, sender } => {
+            encode_as("prompt_updated", at, out, |o| {
+                o.value("prompt", prompt);
+                o.value("by", by);
+                o.optional("sender", sender.as_ref());
+                o.raw("frame", frame);
+            })
+        }
         PromptEvent::Moved { prompt, by, position } => encode_as("prompt_moved", at, out, |o| {
             o.value("prompt", prompt);
             o.value("by", by);
@@ -102,12 +114,14 @@ fn encode_prompt_event(event: &PromptEvent, at: Millis, out: &mut Vec<u8>) {
             o.value("prompt", prompt);
             o.value("content", content);
         }),
-        PromptEvent::CancelRequested { prompt, by, limit, reason } => encode_as("cancel_requested", at, out, |o| {
-            o.value("prompt", prompt);
-            o.optional("by", by.as_ref());
-            o.optional("limit", limit.as_ref());
-            o.optional("reason", reason.as_ref());
-        }),
+        PromptEvent::CancelRequested { prompt, by, limit, reason } => {
+            encode_as("cancel_requested", at, out, |o| {
+                o.value("prompt", prompt);
+                o.optional("by", by.as_ref());
+                o.optional("limit", limit.as_ref());
+                o.optional("reason", reason.as_ref());
+            })
+        }
         PromptEvent::Ended { prompt, end, failure } => encode_as("prompt_ended", at, out, |o| {
             o.value("prompt", prompt);
             o.object("end", |o| end_members(end, o));
@@ -115,13 +129,17 @@ fn encode_prompt_event(event: &PromptEvent, at: Millis, out: &mut Vec<u8>) {
                 o.value("failure", failure);
             }
         }),
-        PromptEvent::Requeued { prompt } => encode_as("prompt_requeued", at, out, |o| o.value("prompt", prompt)),
+        PromptEvent::Requeued { prompt } => {
+            encode_as("prompt_requeued", at, out, |o| o.value("prompt", prompt))
+        }
     }
 }
 
 fn encode_ask_event(event: &AskEvent, at: Millis, out: &mut Vec<u8>) {
     match event {
-        AskEvent::Opened(ask) => encode_as("ask_opened", at, out, |o| o.object("ask", |o| ask_members(ask, o))),
+        AskEvent::Opened(ask) => {
+            encode_as("ask_opened", at, out, |o| o.object("ask", |o| ask_members(ask, o)))
+        }
         AskEvent::Resolved { ask, outcome, by } => encode_as("ask_resolved", at, out, |o| {
             o.value("ask", ask);
             o.optional("by", by.as_ref());

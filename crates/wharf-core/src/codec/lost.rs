@@ -42,7 +42,10 @@ fn read_head(body: &[u8]) -> Option<LineHead<'_>> {
     let kind = read_word(rest)?;
     let rest = rest[kind.len()..].strip_prefix(br#"","at":"#)?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let at = std::str::from_utf8(&rest[..digits]).ok().and_then(|text| text.parse().ok()).map(Millis);
+    let at = std::str::from_utf8(&rest[..digits])
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .map(Millis);
     let update = rest[digits..].strip_prefix(br#","update":""#).and_then(read_word);
     Some(LineHead { kind, at, update })
 }
@@ -63,10 +66,11 @@ fn find_settings_loss(head: &LineHead<'_>) -> SettingsLoss {
             Some(_) => SettingsLoss::None,
             None => SettingsLoss::Possible,
         },
-        "created" | "ended" | "renamed" | "labelled" | "archived" | "agent_starting" | "start_failed"
-        | "agent_faulted" | "prompt_accepted" | "prompt_updated" | "prompt_moved" | "turn_started"
-        | "cancel_requested" | "prompt_ended" | "prompt_requeued" | "ask_opened" | "ask_resolved" | "paused"
-        | "continued" | "snapshot" => SettingsLoss::None,
+        "created" | "ended" | "renamed" | "labelled" | "archived" | "agent_starting"
+        | "start_failed" | "agent_faulted" | "prompt_accepted" | "prompt_updated"
+        | "prompt_moved" | "turn_started" | "cancel_requested" | "prompt_ended"
+        | "prompt_requeued" | "ask_opened" | "ask_resolved" | "paused" | "continued"
+        | "snapshot" => SettingsLoss::None,
         _ => SettingsLoss::Possible,
     }
 }

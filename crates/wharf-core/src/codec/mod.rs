@@ -39,7 +39,10 @@ impl fmt::Display for CodecError {
             Self::NotAnEvent { why } => write!(f, "not an event: {why}"),
             Self::Malformed { kind, why } => write!(f, "malformed {kind} event: {why}"),
             Self::Newer { found, known } => {
-                write!(f, "snapshot of format {found}, but this version knows up to {known}; use a newer wharf")
+                write!(
+                    f,
+                    "snapshot of format {found}, but this version knows up to {known}; use a newer wharf"
+                )
             }
         }
     }

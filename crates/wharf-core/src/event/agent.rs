@@ -52,9 +52,10 @@ impl AgentEvent {
     pub(super) const fn frame(&self) -> Option<&Raw> {
         match self {
             Self::Updated { frame, .. } | Self::Started { answer: frame, .. } => Some(frame),
-            Self::SettingsChanged { .. } | Self::Starting { .. } | Self::StartFailed { .. } | Self::Faulted { .. } => {
-                None
-            }
+            Self::SettingsChanged { .. }
+            | Self::Starting { .. }
+            | Self::StartFailed { .. }
+            | Self::Faulted { .. } => None,
         }
     }
 }
@@ -196,7 +197,10 @@ impl UpdateKind {
 
     /// Returns true for updates that report settings or commands of the agent.
     pub const fn is_setting(self) -> bool {
-        matches!(self, Self::AvailableCommandsUpdate | Self::CurrentModeUpdate | Self::ConfigOptionUpdate)
+        matches!(
+            self,
+            Self::AvailableCommandsUpdate | Self::CurrentModeUpdate | Self::ConfigOptionUpdate
+        )
     }
 
     /// Returns true for updates that report settings of the agent.

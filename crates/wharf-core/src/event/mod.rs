@@ -11,8 +11,8 @@ mod usage_meaning;
 use std::sync::Arc;
 
 pub use agent::{
-    AcceptedContent, AgentEvent, AgentSetting, AgentTraits, Fault, SettingSpelling, StartKind, ToolCall, ToolCallState,
-    UpdateKind,
+    AcceptedContent, AgentEvent, AgentSetting, AgentTraits, Fault, SettingSpelling, StartKind,
+    ToolCall, ToolCallState, UpdateKind,
 };
 pub use ask::{Ask, AskEvent, AskKind, AskOutcome};
 pub use lost::{LostEvents, SettingsLoss};
@@ -58,7 +58,10 @@ from_group!(Session: SessionEvent, Agent: AgentEvent, Prompt: PromptEvent, Ask: 
 impl Event {
     /// Returns true if a restore can begin with this event.
     pub const fn begins_restore(&self) -> bool {
-        matches!(self, Self::Session(SessionEvent::Created(_)) | Self::Storage(StorageEvent::Snapshot(_)))
+        matches!(
+            self,
+            Self::Session(SessionEvent::Created(_)) | Self::Storage(StorageEvent::Snapshot(_))
+        )
     }
 
     /// Returns a prompt's frame and its sender, if the event holds them: its acceptance or an edit.
@@ -90,14 +93,20 @@ impl Event {
             Self::Agent(event) => event.frame(),
             Self::Prompt(event) => event.frame(),
             Self::Ask(AskEvent::Opened(ask)) => Some(&ask.frame),
-            Self::Storage(StorageEvent::Snapshot(frame)) | Self::Unknown { body: frame, .. } => Some(frame),
+            Self::Storage(StorageEvent::Snapshot(frame)) | Self::Unknown { body: frame, .. } => {
+                Some(frame)
+            }
             Self::Session(_) | Self::Ask(_) | Self::Storage(_) | Self::Lost(_) => None,
         }
     }
 
     /// Returns the agent's update that the event holds, with its kind.
     pub const fn agent_update(&self) -> Option<(UpdateKind, &Raw)> {
-        if let Self::Agent(AgentEvent::Updated { update, frame, .. }) = self { Some((*update, frame)) } else { None }
+        if let Self::Agent(AgentEvent::Updated { update, frame, .. }) = self {
+            Some((*update, frame))
+        } else {
+            None
+        }
     }
 
     /// Returns the prompt that comes a step further with this event, and the step.
@@ -109,7 +118,9 @@ impl Event {
     pub const fn wants_sync(&self) -> bool {
         match self {
             Self::Session(_) => true,
-            Self::Prompt(event) => !matches!(event, PromptEvent::TurnStarted { .. } | PromptEvent::Requeued { .. }),
+            Self::Prompt(event) => {
+                !matches!(event, PromptEvent::TurnStarted { .. } | PromptEvent::Requeued { .. })
+            }
             Self::Ask(event) => matches!(event, AskEvent::Resolved { .. }),
             Self::Agent(_) | Self::Storage(_) | Self::Unknown { .. } | Self::Lost(_) => false,
         }

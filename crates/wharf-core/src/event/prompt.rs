@@ -62,7 +62,10 @@ impl PromptEvent {
     pub(super) const fn frame(&self) -> Option<&Raw> {
         match self {
             Self::Accepted { frame, .. } | Self::Updated { frame, .. } => Some(frame),
-            Self::Ended { end: PromptEnd::Answered { frame, .. } | PromptEnd::Failed { frame }, .. } => Some(frame),
+            Self::Ended {
+                end: PromptEnd::Answered { frame, .. } | PromptEnd::Failed { frame },
+                ..
+            } => Some(frame),
             Self::Ended { .. }
             | Self::Moved { .. }
             | Self::TurnStarted { .. }
@@ -74,7 +77,9 @@ impl PromptEvent {
     pub(super) const fn step(&self) -> Option<(&PromptId, PromptStep<'_>)> {
         match self {
             Self::Accepted { prompt, .. } => Some((prompt, PromptStep::Accepted)),
-            Self::TurnStarted { prompt, content } => Some((prompt, PromptStep::TurnStarted { content: *content })),
+            Self::TurnStarted { prompt, content } => {
+                Some((prompt, PromptStep::TurnStarted { content: *content }))
+            }
             Self::Requeued { prompt } => Some((prompt, PromptStep::Requeued)),
             Self::Ended { prompt, end, .. } => Some((prompt, PromptStep::Ended(end))),
             Self::Updated { .. } | Self::Moved { .. } | Self::CancelRequested { .. } => None,

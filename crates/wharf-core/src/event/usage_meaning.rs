@@ -106,6 +106,8 @@ pub const EXAMINED_AGENTS: &[ExaminedAgent] = &[
 impl ExaminedAgent {
     /// Returns the agent that has the adapter's name among its names.
     pub fn find(adapter: &str) -> Option<&'static Self> {
-        EXAMINED_AGENTS.iter().find(|agent| agent.name == adapter || agent.other_names.contains(&adapter))
+        EXAMINED_AGENTS
+            .iter()
+            .find(|agent| agent.name == adapter || agent.other_names.contains(&adapter))
     }
 }

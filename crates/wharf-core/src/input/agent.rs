@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{AgentSetting, AgentTraits, AskKind, Fault, PromptId, Raw, StartNo, ToolCall, UpdateKind};
+use crate::{
+    AgentSetting, AgentTraits, AskKind, Fault, PromptId, Raw, StartNo, ToolCall, UpdateKind,
+};
 
 /// Something that the agent did, or that happened to it.
 #[derive(Clone, Debug)]
@@ -36,9 +38,20 @@ pub enum AgentInput {
     },
     /// The agent answered the prompt. `stop_reason` is `None` for a JSON-RPC error, which comes with the end of the agent's
     /// stderr.
-    Answered { prompt: PromptId, stop_reason: Option<Arc<str>>, frame: Raw, stderr: Option<Arc<str>> },
+    Answered {
+        prompt: PromptId,
+        stop_reason: Option<Arc<str>>,
+        frame: Raw,
+        stderr: Option<Arc<str>>,
+    },
     /// The agent sent a request that clients answer.
-    Asked { kind: AskKind, agent_request: Raw, frame: Raw, options: Vec<Arc<str>>, tool_call: Option<Arc<str>> },
+    Asked {
+        kind: AskKind,
+        agent_request: Raw,
+        frame: Raw,
+        options: Vec<Arc<str>>,
+        tool_call: Option<Arc<str>>,
+    },
     /// The agent sent `$/cancel_request` for one of its asks.
     Withdrew { agent_request: Raw },
     /// The agent broke the protocol.

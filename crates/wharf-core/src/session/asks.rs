@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Draft, Session};
 use crate::{
-    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, AskReply, Effect, Fault, FormAnswerers, Raw, Refusal, Reply,
-    Sender, Status,
+    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, AskReply, Effect, Fault, FormAnswerers,
+    Raw, Refusal, Reply, Sender, Status,
 };
 
 /// An ask without an id.
@@ -27,8 +27,12 @@ impl Session {
         if self.state.asks.len() >= self.settings.max_asks {
             draft.act(Effect::AnswerAsk { agent_request, reply: AskReply::Refused });
             if !self.state.flooded {
-                let detail = format!("over {} open asks; further ones are refused", self.settings.max_asks);
-                self.record(AgentEvent::Faulted { fault: Fault::TooManyAsks, detail: detail.into() }, draft);
+                let detail =
+                    format!("over {} open asks; further ones are refused", self.settings.max_asks);
+                self.record(
+                    AgentEvent::Faulted { fault: Fault::TooManyAsks, detail: detail.into() },
+                    draft,
+                );
             }
             return;
         }
@@ -36,7 +40,10 @@ impl Session {
         let turn = self.state.turns.last();
         let is_to_stop = turn.is_some_and(|turn| turn.cancel);
         let prompt = turn.map(|turn| turn.prompt.clone());
-        self.record(AskEvent::Opened(Ask { id, kind, agent_request, frame, options, tool_call, prompt }), draft);
+        self.record(
+            AskEvent::Opened(Ask { id, kind, agent_request, frame, options, tool_call, prompt }),
+            draft,
+        );
         self.leave_archive(draft);
         if is_to_stop {
             self.settle_ask(id, AskOutcome::Cancelled, AskReply::Cancelled, None, draft);
@@ -50,7 +57,13 @@ impl Session {
 
     /// Withdraws an ask. Of two open asks with one id it withdraws the newer one.
     pub(super) fn agent_withdrew(&mut self, agent_request: &Raw, draft: &mut Draft) {
-        let meant = self.state.asks.values().rev().find(|ask| ask.agent_request == *agent_request).map(|ask| ask.id);
+        let meant = self
+            .state
+            .asks
+            .values()
+            .rev()
+            .find(|ask| ask.agent_request == *agent_request)
+            .map(|ask| ask.id);
         if let Some(ask) = meant {
             self.settle_ask(ask, AskOutcome::Withdrawn, AskReply::Withdrawn, None, draft);
         }
@@ -70,7 +83,9 @@ impl Session {
             Err(refusal) => return Reply::Refused(refusal),
         };
         let valid = match open.kind {
-            AskKind::Permission => option.as_ref().is_some_and(|option| open.options.contains(option)),
+            AskKind::Permission => {
+                option.as_ref().is_some_and(|option| open.options.contains(option))
+            }
             AskKind::Elicitation => true,
         };
         if !valid {
@@ -83,7 +98,13 @@ impl Session {
 
     /// Records a decline, which counts once every client that could answer has declined. A decline of a detached client
     /// counts only if no attached client could answer.
-    pub(super) fn decline(&mut self, ask: AskId, by: Sender, frame: Raw, draft: &mut Draft) -> Reply {
+    pub(super) fn decline(
+        &mut self,
+        ask: AskId,
+        by: Sender,
+        frame: Raw,
+        draft: &mut Draft,
+    ) -> Reply {
         let kind = match self.open_ask(ask, &by) {
             Ok(open) => open.kind,
             Err(refusal) => return Reply::Refused(refusal),
@@ -102,7 +123,13 @@ impl Session {
         if self.live.observes(by) {
             return Err(Refusal::Observer);
         }
-        let gone = || if self.state.is_settled(ask) { Refusal::AlreadyAnswered(ask) } else { Refusal::UnknownAsk(ask) };
+        let gone = || {
+            if self.state.is_settled(ask) {
+                Refusal::AlreadyAnswered(ask)
+            } else {
+                Refusal::UnknownAsk(ask)
+            }
+        };
         self.state.asks.get(&ask).ok_or_else(gone)
     }
 
@@ -112,14 +139,21 @@ impl Session {
     pub(super) fn review_asks(&mut self, draft: &mut Draft) {
         let open: Vec<_> = self.state.asks.values().map(|ask| (ask.id, ask.kind)).collect();
         for (ask, kind) in open {
-            let needs_client = kind == AskKind::Elicitation && self.settings.forms == FormAnswerers::Clients;
+            let needs_client =
+                kind == AskKind::Elicitation && self.settings.forms == FormAnswerers::Clients;
             if needs_client && self.live.answerers(kind).next().is_none() {
                 self.settle_ask(ask, AskOutcome::Cancelled, AskReply::Cancelled, None, draft);
             } else if self.live.all_declined(ask, kind)
                 && let Some(declines) = self.live.declines.remove(&ask)
             {
                 let outcome = AskOutcome::Declined { answer: declines.last.clone() };
-                self.settle_ask(ask, outcome, AskReply::Frame(declines.last), Some(declines.last_by), draft);
+                self.settle_ask(
+                    ask,
+                    outcome,
+                    AskReply::Frame(declines.last),
+                    Some(declines.last_by),
+                    draft,
+                );
             }
         }
     }
@@ -141,7 +175,10 @@ impl Session {
     /// Settles the asks of an agent that is gone, without an answer.
     pub(super) fn abandon_asks(&mut self, draft: &mut Draft) {
         while let Some((&ask, _)) = self.state.asks.first_key_value() {
-            self.record(AskEvent::Resolved { ask, outcome: AskOutcome::AgentGone, by: None }, draft);
+            self.record(
+                AskEvent::Resolved { ask, outcome: AskOutcome::AgentGone, by: None },
+                draft,
+            );
         }
     }
 

@@ -8,7 +8,10 @@ use wharf_json::Json;
 
 use super::outcome::{OutcomeCause, OutcomeKind};
 use super::state::{State, Turn};
-use crate::{Ask, AskKind, EndReason, Ending, FailureText, Millis, PauseReason, PromptEnd, Raw, Seq, StartNo, Status};
+use crate::{
+    Ask, AskKind, EndReason, Ending, FailureText, Millis, PauseReason, PromptEnd, Raw, Seq,
+    StartNo, Status,
+};
 
 /// The longest text of a failure that is kept with the state. A reader shortens it further after redaction.
 const MAX_TEXT_CHARS: usize = 1_000;
@@ -91,15 +94,26 @@ pub enum WorkKind {
 impl State {
     /// Returns the facts that decide the session's attention.
     pub fn attention_facts(&self) -> AttentionFacts {
-        let to_fact =
-            |ask: &Ask| AskFact { seq: Seq(ask.id.0), at: self.asked_at.get(&ask.id).copied(), kind: ask.kind };
+        let to_fact = |ask: &Ask| AskFact {
+            seq: Seq(ask.id.0),
+            at: self.asked_at.get(&ask.id).copied(),
+            kind: ask.kind,
+        };
         let first_ask = self.asks.values().next().map(to_fact);
-        let newest_ask = self.asks.values().next_back().map(to_fact).filter(|_| self.asks.len() > 1);
+        let newest_ask =
+            self.asks.values().next_back().map(to_fact).filter(|_| self.asks.len() > 1);
         let ended = self.outcome.as_ref().map(|outcome| outcome.at);
         let quiet_since = ended.max(self.ended_at).unwrap_or(self.created_at);
         let raised = self.raised();
         let work = self.work();
-        AttentionFacts { asks: self.asks.len(), first_ask, newest_ask, raised, work, quiet_since }
+        AttentionFacts {
+            asks: self.asks.len(),
+            first_ask,
+            newest_ask,
+            raised,
+            work,
+            quiet_since,
+        }
     }
 
     /// Returns the newest outcome in one word.
@@ -131,7 +145,14 @@ impl State {
         };
         let why = RaisedWhy::Outcome(outcome.cause);
         let text = outcome.text.clone();
-        Some(Raised { is_failure, why, seq: outcome.seq, at: outcome.at, text, ran_for: outcome.ran_for })
+        Some(Raised {
+            is_failure,
+            why,
+            seq: outcome.seq,
+            at: outcome.at,
+            text,
+            ran_for: outcome.ran_for,
+        })
     }
 
     fn work(&self) -> Option<Work> {
@@ -146,13 +167,19 @@ impl State {
     }
 
     fn ended_by_person(&self) -> bool {
-        self.ending
-            .as_ref()
-            .is_some_and(|ending| matches!(ending.reason, EndReason::User | EndReason::Closed | EndReason::Finished))
+        self.ending.as_ref().is_some_and(|ending| {
+            matches!(ending.reason, EndReason::User | EndReason::Closed | EndReason::Finished)
+        })
     }
 
     /// Notes the end of a prompt. `turn` is its turn, if it had one.
-    pub(super) fn note_prompt_outcome(&mut self, seq: Seq, at: Millis, end: &PromptEnd, turn: Option<&Turn>) {
+    pub(super) fn note_prompt_outcome(
+        &mut self,
+        seq: Seq,
+        at: Millis,
+        end: &PromptEnd,
+        turn: Option<&Turn>,
+    ) {
         let cause = OutcomeCause::of_end(end, turn.map(Turn::cancelled).unwrap_or_default());
         // A prompt without a turn counts only if it was to have one.
         if turn.is_none() && matches!(cause, OutcomeCause::Cancelled | OutcomeCause::SessionEnded) {
@@ -160,7 +187,15 @@ impl State {
         }
         let text = if let PromptEnd::Failed { frame } = end { error_text(frame) } else { None };
         let ran_for = turn.map(|turn| Millis(at.0.saturating_sub(turn.started_at.0)));
-        self.outcome = Some(LastOutcome { cause, seq, at, superseded: false, start: self.start, text, ran_for });
+        self.outcome = Some(LastOutcome {
+            cause,
+            seq,
+            at,
+            superseded: false,
+            start: self.start,
+            text,
+            ran_for,
+        });
     }
 
     /// Notes that a turn has started: earlier outcomes are past.
@@ -177,20 +212,35 @@ impl State {
             .as_ref()
             .filter(|outcome| outcome.start == self.start && !outcome.superseded)
             .map(|outcome| outcome.cause);
-        let text = ending.message.as_deref().and_then(|message| first_line(FailureText::parse(message).reason));
+        let text = ending
+            .message
+            .as_deref()
+            .and_then(|message| first_line(FailureText::parse(message).reason));
         let (cause, belongs) = match ending.reason {
             EndReason::StartFailed => {
-                let cause = if ending.needs_login { OutcomeCause::LoginNeeded } else { OutcomeCause::StartFailed };
+                let cause = if ending.needs_login {
+                    OutcomeCause::LoginNeeded
+                } else {
+                    OutcomeCause::StartFailed
+                };
                 (cause, before == Some(OutcomeCause::StartFailed))
             }
-            EndReason::LogFull => (OutcomeCause::LogFull, before == Some(OutcomeCause::SessionEnded)),
-            EndReason::AgentExited | EndReason::Unresponsive if before == Some(OutcomeCause::AgentExited) => {
+            EndReason::LogFull => {
+                (OutcomeCause::LogFull, before == Some(OutcomeCause::SessionEnded))
+            }
+            EndReason::AgentExited | EndReason::Unresponsive
+                if before == Some(OutcomeCause::AgentExited) =>
+            {
                 (OutcomeCause::AgentExited, true)
             }
-            EndReason::AgentExited | EndReason::Unresponsive if self.way_back().is_none() && self.queue.is_empty() => {
+            EndReason::AgentExited | EndReason::Unresponsive
+                if self.way_back().is_none() && self.queue.is_empty() =>
+            {
                 (OutcomeCause::AgentExited, false)
             }
-            EndReason::User | EndReason::Closed | EndReason::Finished if before == Some(OutcomeCause::SessionEnded) => {
+            EndReason::User | EndReason::Closed | EndReason::Finished
+                if before == Some(OutcomeCause::SessionEnded) =>
+            {
                 (OutcomeCause::Killed, true)
             }
             EndReason::AgentExited
@@ -208,14 +258,16 @@ impl State {
         } else {
             let start = self.start;
             let ran_for = None;
-            self.outcome = Some(LastOutcome { cause, seq, at, superseded: false, start, text, ran_for });
+            self.outcome =
+                Some(LastOutcome { cause, seq, at, superseded: false, start, text, ran_for });
         }
     }
 
     /// Forgets a failed start once the agent runs.
     pub(super) fn note_started_outcome(&mut self) {
-        let is_of_start =
-            |outcome: &LastOutcome| matches!(outcome.cause, OutcomeCause::StartFailed | OutcomeCause::LoginNeeded);
+        let is_of_start = |outcome: &LastOutcome| {
+            matches!(outcome.cause, OutcomeCause::StartFailed | OutcomeCause::LoginNeeded)
+        };
         if self.outcome.as_ref().is_some_and(is_of_start) {
             self.outcome = None;
         }

@@ -3,8 +3,8 @@
 
 use super::{Draft, Session, asks};
 use crate::{
-    AgentEvent, AgentInput, ClientInput, EndReason, Ending, Event, Input, LifecycleInput, Reply, SessionEvent,
-    StartKind, StartNo, Status, StorageEvent, StorageInput,
+    AgentEvent, AgentInput, ClientInput, EndReason, Ending, Event, Input, LifecycleInput, Reply,
+    SessionEvent, StartKind, StartNo, Status, StorageEvent, StorageInput,
 };
 
 impl Session {
@@ -16,20 +16,28 @@ impl Session {
     pub fn propose(&self, input: &Input) -> Vec<Event> {
         match input {
             Input::Client(ClientInput::Prompt(submission)) => self.propose_prompt(submission),
-            Input::Client(ClientInput::Describe(description)) => self.propose_description(description),
+            Input::Client(ClientInput::Describe(description)) => {
+                self.propose_description(description)
+            }
             Input::Client(input) => self.propose_for_client(input).into_iter().collect(),
             Input::Lifecycle(input) => self.propose_lifecycle(input).into_iter().collect(),
             Input::Storage(StorageInput::Back) => {
                 self.state.paused.iter().map(|_| StorageEvent::Continued.into()).collect()
             }
-            Input::Storage(StorageInput::Failed { .. }) | Input::Agent(_) | Input::TimePassed => Vec::new(),
+            Input::Storage(StorageInput::Failed { .. }) | Input::Agent(_) | Input::TimePassed => {
+                Vec::new()
+            }
         }
     }
 
     fn propose_for_client(&self, input: &ClientInput) -> Option<Event> {
         match input {
-            ClientInput::UpdatePrompt { prompt, by, frame } => self.propose_update(prompt, by, frame),
-            ClientInput::MovePrompt { prompt, by, position } => self.propose_move(prompt, by, *position),
+            ClientInput::UpdatePrompt { prompt, by, frame } => {
+                self.propose_update(prompt, by, frame)
+            }
+            ClientInput::MovePrompt { prompt, by, position } => {
+                self.propose_move(prompt, by, *position)
+            }
             ClientInput::SendNow { prompt, by, steer } => self.propose_send_now(prompt, by, *steer),
             ClientInput::Attach(attachment) if self.attaching_wakes(attachment) => {
                 self.propose_start(self.state.way_back())
@@ -52,10 +60,13 @@ impl Session {
             LifecycleInput::Resume => self.propose_start(self.way_to_resume().ok()),
             LifecycleInput::Wake { cause } => self.propose_start(self.way_to_wake(*cause).ok()),
             LifecycleInput::Sleep { reason, why } => {
-                let ending = || SessionEvent::Ended(Self::sleep_ending(*reason, why.clone())).into();
+                let ending =
+                    || SessionEvent::Ended(Self::sleep_ending(*reason, why.clone())).into();
                 self.why_not_sleep(*reason).is_none().then(ending)
             }
-            LifecycleInput::Kill { .. } | LifecycleInput::HostRestarted | LifecycleInput::AgentAdopted { .. } => None,
+            LifecycleInput::Kill { .. }
+            | LifecycleInput::HostRestarted
+            | LifecycleInput::AgentAdopted { .. } => None,
         }
     }
 
@@ -97,20 +108,31 @@ impl Session {
                 self.record(AgentEvent::SettingsChanged { settings, are_all }, draft);
             }
             AgentInput::Started { start, agent_session, traits, answer } => {
-                self.agent_started(AgentEvent::Started { start, agent_session, traits, answer }, start, draft);
+                self.agent_started(
+                    AgentEvent::Started { start, agent_session, traits, answer },
+                    start,
+                    draft,
+                );
             }
             AgentInput::StartFailed { start, cause, is_awaited, exit_code, message } => {
                 self.start_failed(start, (cause, is_awaited), exit_code, message, draft);
             }
-            AgentInput::Exited { start, exit_code, message } => self.agent_exited(start, exit_code, message, draft),
+            AgentInput::Exited { start, exit_code, message } => {
+                self.agent_exited(start, exit_code, message, draft)
+            }
             AgentInput::Answered { prompt, stop_reason, frame, stderr } => {
                 self.agent_answered(prompt, stop_reason, frame, stderr.as_deref(), draft);
             }
             AgentInput::Asked { kind, agent_request, frame, options, tool_call } => {
-                self.agent_asked(asks::Question { kind, agent_request, frame, options, tool_call }, draft);
+                self.agent_asked(
+                    asks::Question { kind, agent_request, frame, options, tool_call },
+                    draft,
+                );
             }
             AgentInput::Withdrew { agent_request } => self.agent_withdrew(&agent_request, draft),
-            AgentInput::Faulted { fault, detail } => self.record(AgentEvent::Faulted { fault, detail }, draft),
+            AgentInput::Faulted { fault, detail } => {
+                self.record(AgentEvent::Faulted { fault, detail }, draft)
+            }
         }
     }
 
@@ -124,12 +146,20 @@ impl Session {
             ClientInput::Prompt(submission) => self.take_prompt(submission, draft),
             ClientInput::Cancel { by, scope } => self.cancel(by, scope, draft),
             ClientInput::Interrupt { by, force } => self.interrupt(by, force, draft),
-            ClientInput::Answer { ask, by, option, frame } => self.answer(ask, by, option, frame, draft),
+            ClientInput::Answer { ask, by, option, frame } => {
+                self.answer(ask, by, option, frame, draft)
+            }
             ClientInput::Decline { ask, by, frame } => self.decline(ask, by, frame, draft),
-            ClientInput::CancelPrompt { prompt, by, reason } => self.cancel_prompt(prompt, by, reason, draft),
+            ClientInput::CancelPrompt { prompt, by, reason } => {
+                self.cancel_prompt(prompt, by, reason, draft)
+            }
             ClientInput::RemovePrompt { prompt, by } => self.remove_prompt(prompt, by, draft),
-            ClientInput::UpdatePrompt { prompt, by, frame } => self.update_prompt(prompt, by, frame, draft),
-            ClientInput::MovePrompt { prompt, by, position } => self.move_prompt(prompt, by, position, draft),
+            ClientInput::UpdatePrompt { prompt, by, frame } => {
+                self.update_prompt(prompt, by, frame, draft)
+            }
+            ClientInput::MovePrompt { prompt, by, position } => {
+                self.move_prompt(prompt, by, position, draft)
+            }
             ClientInput::Describe(description) => self.describe(&description, draft),
             ClientInput::SendNow { prompt, by, steer } => self.send_now(prompt, by, steer, draft),
         }
@@ -139,7 +169,9 @@ impl Session {
         match input {
             LifecycleInput::Kill { reason } => self.kill(reason, draft),
             LifecycleInput::HostRestarted => self.host_restarted(draft),
-            LifecycleInput::AgentAdopted { is_idle, has_ended } => self.agent_adopted(is_idle, has_ended, draft),
+            LifecycleInput::AgentAdopted { is_idle, has_ended } => {
+                self.agent_adopted(is_idle, has_ended, draft)
+            }
             LifecycleInput::Sleep { reason, why } => return self.sleep(reason, why, draft),
             LifecycleInput::Resume => return self.resume(draft),
             LifecycleInput::Wake { cause } => return self.wake_if_allowed(cause, draft),

@@ -9,9 +9,9 @@ use super::reported_usage::SessionTokens;
 use super::state::{Latest, Paused, QueuedPrompt, State, Turn};
 use crate::codec::{SNAPSHOT_VERSION, Saved, SavedRef};
 use crate::{
-    AgentEvent, AgentTraits, AskEvent, AskId, EndReason, Ending, Event, Fault, Millis, Origin, PromptEnd, PromptEvent,
-    PromptId, Raw, Seq, SessionEvent, SettingsLoss, StartKind, StartNo, Status, StorageEvent, ToolCall, ToolCallState,
-    UpdateKind,
+    AgentEvent, AgentTraits, AskEvent, AskId, EndReason, Ending, Event, Fault, Millis, Origin,
+    PromptEnd, PromptEvent, PromptId, Raw, Seq, SessionEvent, SettingsLoss, StartKind, StartNo,
+    Status, StorageEvent, ToolCall, ToolCallState, UpdateKind,
 };
 
 /// The number of settled asks that are remembered, to distinguish them from unknown ones. A late answer comes within
@@ -24,7 +24,9 @@ impl State {
     /// Returns the state after the first entry of a restore: the first event or a snapshot.
     pub fn begin(seq: Seq, at: Millis, event: &Event) -> Option<Self> {
         match event {
-            Event::Session(SessionEvent::Created(origin)) => Some(Self::new(origin.clone(), seq, at)),
+            Event::Session(SessionEvent::Created(origin)) => {
+                Some(Self::new(origin.clone(), seq, at))
+            }
             Event::Storage(StorageEvent::Snapshot(saved)) => Self::from_saved(saved, seq),
             Event::Agent(_)
             | Event::Session(
@@ -111,7 +113,9 @@ impl State {
                 self.asked_at.insert(ask.id, at);
             }
             Event::Ask(AskEvent::Resolved { ask, .. }) => self.apply_resolved(*ask),
-            Event::Storage(StorageEvent::Paused { why }) => self.paused = Some(Paused { why: *why, since: at, seq }),
+            Event::Storage(StorageEvent::Paused { why }) => {
+                self.paused = Some(Paused { why: *why, since: at, seq })
+            }
             Event::Storage(StorageEvent::Continued) => self.apply_continued(at),
             Event::Storage(StorageEvent::Snapshot(_)) => self.snapshot = Some(seq),
         }
@@ -167,12 +171,18 @@ impl State {
                 self.start = *start;
                 self.agent_session = Some(agent_session.clone());
                 self.traits = *traits;
-                self.usage.begin_process(&self.origin.adapter, traits.usage, self.how.unwrap_or(StartKind::New));
+                self.usage.begin_process(
+                    &self.origin.adapter,
+                    traits.usage,
+                    self.how.unwrap_or(StartKind::New),
+                );
                 (self.answer, self.answer_at) = (Some(answer.clone()), seq);
                 self.failed_starts = 0;
                 self.note_started_outcome();
             }
-            AgentEvent::StartFailed { .. } => self.failed_starts = self.failed_starts.saturating_add(1),
+            AgentEvent::StartFailed { .. } => {
+                self.failed_starts = self.failed_starts.saturating_add(1)
+            }
             AgentEvent::SettingsChanged { settings, are_all } => {
                 self.settings = Some(settings.clone());
                 if *are_all {
@@ -205,11 +215,21 @@ impl State {
                 let accepted_at = at;
                 let requeued = false;
                 let edited_by = None;
-                let queued = QueuedPrompt { prompt, sender, frame, content, key, accepted_at, requeued, edited_by };
+                let queued = QueuedPrompt {
+                    prompt,
+                    sender,
+                    frame,
+                    content,
+                    key,
+                    accepted_at,
+                    requeued,
+                    edited_by,
+                };
                 self.queue.insert(if *first { 0 } else { self.queue.len() }, queued);
             }
             PromptEvent::Updated { prompt, frame, by, .. } => {
-                if let Some(queued) = self.queue.iter_mut().find(|queued| queued.prompt == *prompt) {
+                if let Some(queued) = self.queue.iter_mut().find(|queued| queued.prompt == *prompt)
+                {
                     queued.frame = frame.clone();
                     queued.edited_by = Some(by.clone());
                     queued.content = seq;
@@ -223,7 +243,16 @@ impl State {
             PromptEvent::TurnStarted { prompt, .. } => {
                 if let Some(queued) = self.unqueue(prompt) {
                     self.note_turn_started();
-                    let QueuedPrompt { prompt, sender, frame, content, key, accepted_at, requeued, .. } = queued;
+                    let QueuedPrompt {
+                        prompt,
+                        sender,
+                        frame,
+                        content,
+                        key,
+                        accepted_at,
+                        requeued,
+                        ..
+                    } = queued;
                     let started_seq = seq;
                     let started_at = at;
                     let cancel = false;
@@ -254,7 +283,9 @@ impl State {
             PromptEvent::Ended { prompt, end, .. } => self.apply_prompt_ended(seq, at, prompt, end),
             PromptEvent::Requeued { prompt } => {
                 // The cut-off turn is no outcome: the prompt gets another one.
-                if let Some(Turn { prompt, sender, frame, content, key, accepted_at, .. }) = self.untrack(prompt) {
+                if let Some(Turn { prompt, sender, frame, content, key, accepted_at, .. }) =
+                    self.untrack(prompt)
+                {
                     self.usage.end_turn(None);
                     let requeued = true;
                     let edited_by = None;
@@ -359,8 +390,12 @@ impl Latest {
     fn apply(&mut self, update: UpdateKind, seq: Seq, frame: &Raw, title: Option<&Arc<str>>) {
         match update {
             UpdateKind::AvailableCommandsUpdate => self.commands = Some(frame.detached()),
-            UpdateKind::CurrentModeUpdate => (self.mode, self.mode_at) = (Some(frame.detached()), seq),
-            UpdateKind::ConfigOptionUpdate => (self.config, self.config_at) = (Some(frame.detached()), seq),
+            UpdateKind::CurrentModeUpdate => {
+                (self.mode, self.mode_at) = (Some(frame.detached()), seq)
+            }
+            UpdateKind::ConfigOptionUpdate => {
+                (self.config, self.config_at) = (Some(frame.detached()), seq)
+            }
             UpdateKind::UsageUpdate => self.usage = Some(frame.detached()),
             UpdateKind::SessionInfoUpdate => {
                 if title.is_some() || self.info.is_none() {

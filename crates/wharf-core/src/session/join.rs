@@ -15,13 +15,19 @@ impl Session {
         let client = sender.clone();
         let is_here = self.live.has_other_connection(&sender);
         let member = Member { sender, role };
-        let known = self.live.attached.values().filter(|attached| attached.member.sender.is_same_client(&client));
+        let known = self
+            .live
+            .attached
+            .values()
+            .filter(|attached| attached.member.sender.is_same_client(&client));
         let since = known.map(|attached| attached.since).min().unwrap_or(draft.now);
         let attached = Attached { member: member.clone(), elicits, since };
         let replaced = self.live.attached.insert(client.client.clone(), attached);
         // A further connection of an attached client is not announced.
         let is_news = replaced.as_ref().map_or(!is_here, |replaced| replaced.member != member);
-        if let Some(replaced) = replaced.filter(|replaced| !replaced.member.sender.is_same_client(&client)) {
+        if let Some(replaced) =
+            replaced.filter(|replaced| !replaced.member.sender.is_same_client(&client))
+        {
             self.announce_gone(replaced.member, draft);
         }
         if is_news {
@@ -34,9 +40,14 @@ impl Session {
         self.review_asks(draft);
 
         let own = self.live.attached.get(&client.client);
-        let sees = |kind| role == Role::Observer || own.is_some_and(|attached| attached.can_answer(kind));
+        let sees =
+            |kind| role == Role::Observer || own.is_some_and(|attached| attached.can_answer(kind));
         let open_asks = self.state.asks.values().filter(|ask| sees(ask.kind)).cloned().collect();
-        let others = self.live.clients().into_values().filter(|member| !member.sender.is_same_client(&client));
+        let others = self
+            .live
+            .clients()
+            .into_values()
+            .filter(|member| !member.sender.is_same_client(&client));
         let others = others.cloned().collect();
         let answer = self.state.answer.clone();
         let latest = self.state.latest.clone();
@@ -45,7 +56,17 @@ impl Session {
         let head = self.state.head;
         let turn = self.state.turn();
         let queued = self.state.queue.iter().cloned().collect();
-        Reply::Joined(Box::new(Joined { head, open_asks, others, answer, answer_at, settings, latest, turn, queued }))
+        Reply::Joined(Box::new(Joined {
+            head,
+            open_asks,
+            others,
+            answer,
+            answer_at,
+            settings,
+            latest,
+            turn,
+            queued,
+        }))
     }
 
     /// Returns true if the client needs the agent of a session that a user killed.
@@ -78,13 +99,18 @@ impl Session {
     /// the session awake.
     pub fn clients(&self) -> usize {
         let own = Some(&self.state.origin.session);
-        self.live.clients().into_values().filter(|member| member.sender.parent.as_ref() != own).count()
+        self.live
+            .clients()
+            .into_values()
+            .filter(|member| member.sender.parent.as_ref() != own)
+            .count()
     }
 
     /// Returns true if a client is attached as a controller. The session's own agent does not count.
     pub fn has_controller(&self) -> bool {
         let own = Some(&self.state.origin.session);
-        self.members().any(|member| member.role == Role::Controller && member.sender.parent.as_ref() != own)
+        self.members()
+            .any(|member| member.role == Role::Controller && member.sender.parent.as_ref() != own)
     }
 
     /// Returns since when no client is attached and no work is left.
@@ -95,8 +121,10 @@ impl Session {
     /// Records since when the session has no client and no work.
     pub(super) fn watch_idleness(&mut self, now: Millis) {
         let state = &self.state;
-        let idle =
-            state.status == Status::Running && state.turns.is_empty() && state.queue.is_empty() && self.clients() == 0;
+        let idle = state.status == Status::Running
+            && state.turns.is_empty()
+            && state.queue.is_empty()
+            && self.clients() == 0;
         self.live.idle_since = idle.then(|| self.live.idle_since.unwrap_or(now));
     }
 

@@ -74,7 +74,9 @@ impl Keys {
 /// retry.
 fn digest(frame: &Raw) -> Arc<str> {
     let mut digest = Fnv::default();
-    match Json::parse(frame.bytes()).and_then(|frame| Ok(frame.at(&["params", "prompt"])?.unwrap_or(frame))) {
+    match Json::parse(frame.bytes())
+        .and_then(|frame| Ok(frame.at(&["params", "prompt"])?.unwrap_or(frame)))
+    {
         // Writing to memory cannot fail.
         Ok(content) => drop(serde_json::to_writer(&mut digest, &content.to_value())),
         Err(_) => digest.take(frame.bytes()),
@@ -94,7 +96,9 @@ impl Default for Fnv {
 impl Fnv {
     fn take(&mut self, bytes: &[u8]) {
         const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-        self.0 = bytes.iter().fold(self.0, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME));
+        self.0 = bytes
+            .iter()
+            .fold(self.0, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME));
     }
 }
 
@@ -118,9 +122,14 @@ mod tests {
 
     #[test]
     fn prompt_digest_is_the_same_for_every_spelling() {
-        let prompt = |blocks: &str, rest: &str| Raw::new(format!(r#"{{"id":{rest},"params":{{"prompt":{blocks}}}}}"#));
+        let prompt = |blocks: &str, rest: &str| {
+            Raw::new(format!(r#"{{"id":{rest},"params":{{"prompt":{blocks}}}}}"#))
+        };
         let odd = digest(&prompt(r#"[{"text":"a\ud83d","n":1e400}]"#, "1").unwrap());
-        assert_eq!(odd, digest(&prompt(r#"[ { "n":1e400, "text":"\u0061\ud83d" } ]"#, "\"other\"").unwrap()));
+        assert_eq!(
+            odd,
+            digest(&prompt(r#"[ { "n":1e400, "text":"\u0061\ud83d" } ]"#, "\"other\"").unwrap())
+        );
         assert_ne!(odd, digest(&prompt(r#"[{"text":"b\ud83d","n":1e400}]"#, "1").unwrap()));
     }
 
@@ -129,7 +138,15 @@ mod tests {
         let keys: Keys = serde_json::from_str(r#"[{"key":"k","prompt":"p"}]"#).unwrap();
         for token in [None, Some("tok_a".into())] {
             let client = ClientId::new("cli_1");
-            let sender = Sender { client, chosen: None, name: None, version: None, token, parent: None, peer: None };
+            let sender = Sender {
+                client,
+                chosen: None,
+                name: None,
+                version: None,
+                token,
+                parent: None,
+                peer: None,
+            };
             let known = keys.get("k", &sender).unwrap();
             assert!(known.prompt == PromptId::new("p") && known.says(&Raw::new("{}").unwrap()));
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Draft, Session, Turn};
 use crate::{
-    AgentEvent, Effect, EndReason, Ending, Millis, OnRestart, PromptEnd, PromptEvent, Refusal, Reply, SessionEvent,
-    StartFault, StartKind, StartNo, Status, WakeCause,
+    AgentEvent, Effect, EndReason, Ending, Millis, OnRestart, PromptEnd, PromptEvent, Refusal,
+    Reply, SessionEvent, StartFault, StartKind, StartNo, Status, WakeCause,
 };
 
 /// The number of deaths of an agent without an answered prompt between them that ends the queue, which would otherwise
@@ -33,7 +33,10 @@ impl Session {
     /// it cannot bring a session back (rule 12.5). A fork has its source's conversation from the start.
     fn way_on(&self) -> StartKind {
         let remembers = self.state.answered || self.state.is_copy();
-        self.state.way_back().filter(|_| remembers).unwrap_or_else(|| self.state.first_way())
+        self.state
+            .way_back()
+            .filter(|_| remembers)
+            .unwrap_or_else(|| self.state.first_way())
     }
 
     /// Brings the session back for those who need it.
@@ -91,7 +94,8 @@ impl Session {
         self.live.has_agent_ended = false;
         match self.state.status {
             Status::Starting => {
-                let forgets = self.state.agent_session.is_some() && self.state.how == Some(StartKind::New);
+                let forgets =
+                    self.state.agent_session.is_some() && self.state.how == Some(StartKind::New);
                 self.record(started, draft);
                 if forgets {
                     self.tell_of_lost_memory(draft);
@@ -99,7 +103,9 @@ impl Session {
             }
             Status::Running => {}
             // A kill takes precedence over a start, even one that had already succeeded.
-            Status::Exited | Status::Killed | Status::Error => draft.act(Effect::StopAgent { start }),
+            Status::Exited | Status::Killed | Status::Error => {
+                draft.act(Effect::StopAgent { start })
+            }
         }
     }
 
@@ -111,7 +117,10 @@ impl Session {
         message: Arc<str>,
         draft: &mut Draft,
     ) {
-        if start != self.state.start || self.state.status != Status::Starting || self.live.retry_at.is_some() {
+        if start != self.state.start
+            || self.state.status != Status::Starting
+            || self.live.retry_at.is_some()
+        {
             return;
         }
         if let Some((how, retry_in)) = self.next_try(cause, is_awaited) {
@@ -129,7 +138,11 @@ impl Session {
         let message = worth_telling(message);
         self.end_queue(&PromptEnd::StartFailed, message.as_deref(), draft);
         let needs_login = cause == StartFault::LoginNeeded;
-        self.end(Ending { status, reason, exit_code, message, needs_login }, &PromptEnd::StartFailed, draft);
+        self.end(
+            Ending { status, reason, exit_code, message, needs_login },
+            &PromptEnd::StartFailed,
+            draft,
+        );
     }
 
     /// Is the start tried again, how and when? Only while prompts wait for it. The caller that creates the session and waits
@@ -175,7 +188,15 @@ impl Session {
             return;
         }
         match self.state.status {
-            Status::Starting => return self.start_failed(start, (StartFault::Other, false), exit_code, message, draft),
+            Status::Starting => {
+                return self.start_failed(
+                    start,
+                    (StartFault::Other, false),
+                    exit_code,
+                    message,
+                    draft,
+                );
+            }
             Status::Running => {}
             Status::Exited | Status::Killed | Status::Error => return,
         }
@@ -234,7 +255,9 @@ impl Session {
         // An ended session is killed or closed again only to keep it from coming back by itself.
         let is_new = match reason {
             EndReason::User => !self.state.killed_by_user(),
-            EndReason::Closed | EndReason::Finished => !self.state.killed_by_user() && !self.was_closed(),
+            EndReason::Closed | EndReason::Finished => {
+                !self.state.killed_by_user() && !self.was_closed()
+            }
             EndReason::Idle
             | EndReason::Memory
             | EndReason::LogFull
@@ -254,9 +277,16 @@ impl Session {
             self.end_queue(&end, None, draft);
         }
         if was_alive || again {
-            let status = if reason == EndReason::Finished { Status::Exited } else { Status::Killed };
+            let status =
+                if reason == EndReason::Finished { Status::Exited } else { Status::Killed };
             self.record(
-                SessionEvent::Ended(Ending { status, reason, exit_code: None, message: None, needs_login: false }),
+                SessionEvent::Ended(Ending {
+                    status,
+                    reason,
+                    exit_code: None,
+                    message: None,
+                    needs_login: false,
+                }),
                 draft,
             );
         }
@@ -292,7 +322,10 @@ impl Session {
         self.abandon_asks(draft);
         self.fail_open_tools(draft);
         // In a session that has ended, a turn is open only because the log has lost its end (rule 1.8).
-        if comes_back && self.state.status.is_alive() && self.settings.on_restart == OnRestart::Requeue {
+        if comes_back
+            && self.state.status.is_alive()
+            && self.settings.on_restart == OnRestart::Requeue
+        {
             self.requeue_turns(draft);
         }
         self.end_turns(&PromptEnd::HostRestarted, None, draft);
@@ -303,7 +336,13 @@ impl Session {
             let status = Status::Killed;
             let reason = EndReason::HostRestarted;
             self.record(
-                SessionEvent::Ended(Ending { status, reason, exit_code: None, message: None, needs_login: false }),
+                SessionEvent::Ended(Ending {
+                    status,
+                    reason,
+                    exit_code: None,
+                    message: None,
+                    needs_login: false,
+                }),
                 draft,
             );
         }
@@ -331,7 +370,8 @@ impl Session {
         if let Some(wait) = self.settings.cancel_timeout.filter(|_| !has_ended) {
             let deadline = draft.now.after(wait);
             let cancelled = self.state.turns.iter().filter(|turn| turn.cancel);
-            self.live.cancel_deadlines = cancelled.map(|turn| (turn.prompt.clone(), deadline)).collect();
+            self.live.cancel_deadlines =
+                cancelled.map(|turn| (turn.prompt.clone(), deadline)).collect();
         }
     }
 
@@ -388,12 +428,18 @@ impl Session {
         self.abandon_asks(draft);
         self.fail_open_tools(draft);
         for prompt in cancelled {
-            self.record(PromptEvent::Ended { prompt, end: PromptEnd::Cancelled, failure: None }, draft);
+            self.record(
+                PromptEvent::Ended { prompt, end: PromptEnd::Cancelled, failure: None },
+                draft,
+            );
         }
         let status = Status::Killed;
         let reason = EndReason::Unresponsive;
         let message = Some(why.into());
-        self.end_by_death(Ending { status, reason, exit_code: None, message, needs_login: false }, draft);
+        self.end_by_death(
+            Ending { status, reason, exit_code: None, message, needs_login: false },
+            draft,
+        );
         draft.act(Effect::StopAgent { start });
         self.go_on_with_queue(draft);
         self.wake(draft);

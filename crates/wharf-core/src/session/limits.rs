@@ -13,12 +13,17 @@ impl Session {
     pub(super) fn turn_limits(&self) -> impl Iterator<Item = (Millis, &PromptId, TurnLimit)> {
         let silent = self.silence_ends();
         let is_limited = !self.live.has_agent_ended;
-        self.state.turns.iter().filter(move |turn| is_limited && !turn.cancel).flat_map(move |turn| {
-            let deadline = self.settings.turn_deadline.map(|limit| turn.started_at.after(limit).after(turn.held_for));
-            let silent = silent.map(|(since, limit)| since.max(turn.started_at).after(limit));
-            let ends = [(deadline, TurnLimit::Deadline), (silent, TurnLimit::NoProgress)];
-            ends.into_iter().filter_map(|(end, limit)| Some((end?, &turn.prompt, limit)))
-        })
+        self.state.turns.iter().filter(move |turn| is_limited && !turn.cancel).flat_map(
+            move |turn| {
+                let deadline = self
+                    .settings
+                    .turn_deadline
+                    .map(|limit| turn.started_at.after(limit).after(turn.held_for));
+                let silent = silent.map(|(since, limit)| since.max(turn.started_at).after(limit));
+                let ends = [(deadline, TurnLimit::Deadline), (silent, TurnLimit::NoProgress)];
+                ends.into_iter().filter_map(|(end, limit)| Some((end?, &turn.prompt, limit)))
+            },
+        )
     }
 
     /// Returns the time at which the first running turn has lasted too long.
@@ -37,7 +42,8 @@ impl Session {
     /// Cancels the turns that have reached a limit; the agent has `cancel_timeout` to settle them.
     pub(super) fn end_overlong_turns(&mut self, draft: &mut Draft) {
         let over = self.turn_limits().filter(|(end, ..)| *end <= draft.now);
-        let (mut prompts, limits): (Vec<_>, Vec<_>) = over.map(|(_, prompt, limit)| (prompt.clone(), limit)).unzip();
+        let (mut prompts, limits): (Vec<_>, Vec<_>) =
+            over.map(|(_, prompt, limit)| (prompt.clone(), limit)).unzip();
         prompts.dedup();
         // The agent gets one cancel for all of them, so they have one reason too.
         let patience = self.settings.cancel_timeout.unwrap_or(DEFAULT_CANCEL_TIMEOUT);

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::{
-    AgentEvent, AskEvent, AskId, AskKind, ClientId, ClientIdentity, Event, Member, Millis, PromptEvent, PromptId, Raw,
-    Role, Sender, Seq, SessionEvent,
+    AgentEvent, AskEvent, AskId, AskKind, ClientId, ClientIdentity, Event, Member, Millis,
+    PromptEvent, PromptId, Raw, Role, Sender, Seq, SessionEvent,
 };
 
 /// The number of clients whose last turn's end is remembered. A cancel that crosses it comes within seconds.
@@ -72,12 +72,17 @@ impl Live {
 
     /// Returns the attached connections that can answer an ask of this kind.
     pub(super) fn answerers(&self, kind: AskKind) -> impl Iterator<Item = &Sender> {
-        self.attached.values().filter(move |attached| attached.can_answer(kind)).map(|attached| &attached.member.sender)
+        self.attached
+            .values()
+            .filter(move |attached| attached.can_answer(kind))
+            .map(|attached| &attached.member.sender)
     }
 
     /// Returns true if another connection of the same client is attached.
     pub(super) fn has_other_connection(&self, sender: &Sender) -> bool {
-        self.members().any(|member| member.sender.client != sender.client && member.sender.is_same_client(sender))
+        self.members().any(|member| {
+            member.sender.client != sender.client && member.sender.is_same_client(sender)
+        })
     }
 
     /// Records the event that ended a client's own turn.
@@ -102,19 +107,25 @@ impl Live {
         if let Some(attached) = self.attached.get(&caller.client) {
             return is_observer(&attached.member);
         }
-        let mut own = self.members().filter(|member| member.sender.is_same_client(caller)).peekable();
+        let mut own =
+            self.members().filter(|member| member.sender.is_same_client(caller)).peekable();
         own.peek().is_some() && own.all(is_observer)
     }
 
     pub(super) fn deadlines(&self) -> impl Iterator<Item = Millis> {
-        self.cancel_deadlines.values().chain(self.ask_deadlines.values()).chain(&self.retry_at).copied()
+        self.cancel_deadlines
+            .values()
+            .chain(self.ask_deadlines.values())
+            .chain(&self.retry_at)
+            .copied()
     }
 
     /// Returns true if every attached client that could answer has declined, and there is at least one.
     pub(super) fn all_declined(&self, ask: AskId, kind: AskKind) -> bool {
         let Some(declines) = self.declines.get(&ask) else { return false };
         let mut answerers = self.answerers(kind).peekable();
-        answerers.peek().is_some() && answerers.all(|sender| declines.clients.contains(&sender.identity()))
+        answerers.peek().is_some()
+            && answerers.all(|sender| declines.clients.contains(&sender.identity()))
     }
 
     pub(super) fn decline(&mut self, ask: AskId, by: Sender, frame: Raw) {
@@ -138,8 +149,11 @@ impl Live {
 
     /// Moves all deadlines by the time of a storage pause.
     pub(super) fn postpone(&mut self, by: Millis, now: Millis) {
-        for deadline in
-            self.cancel_deadlines.values_mut().chain(self.ask_deadlines.values_mut()).chain(&mut self.retry_at)
+        for deadline in self
+            .cancel_deadlines
+            .values_mut()
+            .chain(self.ask_deadlines.values_mut())
+            .chain(&mut self.retry_at)
         {
             *deadline = deadline.after(by);
         }
@@ -153,9 +167,14 @@ impl Live {
             self.answered_at = Some(now);
             self.declines.remove(ask);
             self.ask_deadlines.remove(ask);
-        } else if let Event::Prompt(PromptEvent::Ended { prompt, .. } | PromptEvent::Requeued { prompt }) = event {
+        } else if let Event::Prompt(
+            PromptEvent::Ended { prompt, .. } | PromptEvent::Requeued { prompt },
+        ) = event
+        {
             self.cancel_deadlines.remove(prompt);
-        } else if let Event::Agent(AgentEvent::Starting { .. }) | Event::Session(SessionEvent::Ended(_)) = event {
+        } else if let Event::Agent(AgentEvent::Starting { .. })
+        | Event::Session(SessionEvent::Ended(_)) = event
+        {
             self.retry_at = None;
         }
     }

@@ -33,8 +33,8 @@ pub use reported_usage::{COUNTING_RULE, ReportedTokens, SessionTokens, TokenSeri
 pub use state::{Latest, Paused, QueuedPrompt, State, Turn, TurnState};
 
 use crate::{
-    AgentEvent, AgentTraits, Effect, Event, Input, Member, Millis, NewSession, Origin, PromptEvent, Reply, Sender, Seq,
-    SessionEvent, Settings, SettingsLoss, Status, Step, StorageEvent,
+    AgentEvent, AgentTraits, Effect, Event, Input, Member, Millis, NewSession, Origin, PromptEvent,
+    Reply, Sender, Seq, SessionEvent, Settings, SettingsLoss, Status, Step, StorageEvent,
 };
 
 /// One conversation, as a value. It decides; the host that owns it does the rest.
@@ -112,7 +112,10 @@ impl Session {
 
     /// Restores a session from its log. The entries begin with the first event or with any snapshot; otherwise returns
     /// `None`.
-    pub fn restore(settings: Settings, entries: impl IntoIterator<Item = (Seq, Millis, Event)>) -> Option<Self> {
+    pub fn restore(
+        settings: Settings,
+        entries: impl IntoIterator<Item = (Seq, Millis, Event)>,
+    ) -> Option<Self> {
         let mut entries = entries.into_iter();
         let (seq, at, first) = entries.next()?;
         let state = State::begin(seq, at, &first)?;

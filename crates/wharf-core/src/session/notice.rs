@@ -7,12 +7,12 @@ use super::{Draft, Session};
 use crate::{AgentEvent, Raw, ToolCall, ToolCallState, UpdateKind};
 
 /// The notice for clients when an agent goes on in a session that it does not remember (rule 12.5).
-const LOST_MEMORY: &str =
-    "The agent was started anew and has lost its memory of this conversation. Prompts that waited go on without it.";
+const LOST_MEMORY: &str = "The agent was started anew and has lost its memory of this conversation. Prompts that waited go on without it.";
 
 impl Session {
     pub(super) fn tell_of_lost_memory(&mut self, draft: &mut Draft) {
-        let update = json!({ "sessionUpdate": "notice", "level": "warning", "message": LOST_MEMORY });
+        let update =
+            json!({ "sessionUpdate": "notice", "level": "warning", "message": LOST_MEMORY });
         self.record_update(UpdateKind::Other, &update, None, draft);
     }
 
@@ -29,7 +29,13 @@ impl Session {
     }
 
     /// Records a `session/update` that no agent sent.
-    fn record_update(&mut self, kind: UpdateKind, update: &Value, tool: Option<ToolCall>, draft: &mut Draft) {
+    fn record_update(
+        &mut self,
+        kind: UpdateKind,
+        update: &Value,
+        tool: Option<ToolCall>,
+        draft: &mut Draft,
+    ) {
         let params = json!({ "sessionId": self.state.origin.session.as_str(), "update": update });
         if let Some(frame) = Raw::new(rpc::notification("session/update", params)) {
             self.record(AgentEvent::Updated { update: kind, frame, title: None, tool }, draft);

@@ -76,9 +76,11 @@ impl OutcomeCause {
             | Self::AgentExited
             | Self::StartFailed
             | Self::LoginNeeded => OutcomeKind::Failed,
-            Self::SessionEnded | Self::Killed | Self::LogFull | Self::HostShutdown | Self::HostRestarted => {
-                OutcomeKind::CutOff
-            }
+            Self::SessionEnded
+            | Self::Killed
+            | Self::LogFull
+            | Self::HostShutdown
+            | Self::HostRestarted => OutcomeKind::CutOff,
         }
     }
 

@@ -21,8 +21,10 @@ impl ReportedCost {
     pub(super) fn from_frame(frame: &Raw) -> Option<Self> {
         let cost = Json::parse(frame.bytes()).ok()?.at(&["params", "update", "cost"]).ok()??;
         let amount = cost.last_member("amount")?;
-        let currency: String = cost.last_member("currency")?.text()?.chars().take(MAX_CURRENCY_CHARS).collect();
+        let currency: String =
+            cost.last_member("currency")?.text()?.chars().take(MAX_CURRENCY_CHARS).collect();
         let is_readable = amount.float().is_some_and(|amount| amount >= 0.0);
-        (is_readable && !currency.is_empty()).then(|| Self { amount: amount.raw().to_owned(), currency })
+        (is_readable && !currency.is_empty())
+            .then(|| Self { amount: amount.raw().to_owned(), currency })
     }
 }

@@ -122,7 +122,9 @@ impl ReportedTokens {
     fn from_result(result: Json<'_>, source: TokenSource) -> Option<Self> {
         match source {
             TokenSource::Answer => Self::read(result.at(&["usage"]).ok()??, &ACP_NAMES),
-            TokenSource::Quota => Self::read(result.at(&["_meta", "quota", "token_count"]).ok()??, &QUOTA_NAMES),
+            TokenSource::Quota => {
+                Self::read(result.at(&["_meta", "quota", "token_count"]).ok()??, &QUOTA_NAMES)
+            }
             TokenSource::Chunk => None,
         }
     }
@@ -151,12 +153,17 @@ impl ReportedTokens {
 
     /// Returns true if one of the counts is lower than before.
     pub(super) fn is_below(self, before: Self) -> bool {
-        self.counts().into_iter().zip(before.counts()).any(|(now, before)| now.is_some() && now < before)
+        self.counts()
+            .into_iter()
+            .zip(before.counts())
+            .any(|(now, before)| now.is_some() && now < before)
     }
 
     /// Returns the counts less those of before. A count that was not reported before counts from zero.
     pub(super) fn minus(self, before: Self) -> Self {
-        let less = |now: Option<u64>, before: Option<u64>| now.map(|now| now.saturating_sub(before.unwrap_or(0)));
+        let less = |now: Option<u64>, before: Option<u64>| {
+            now.map(|now| now.saturating_sub(before.unwrap_or(0)))
+        };
         Self {
             input: less(self.input, before.input),
             output: less(self.output, before.output),
@@ -209,7 +216,9 @@ impl TokenSeries {
         self.of_chunks = None;
         match meaning.tokens {
             TokenSpan::Process => self.counted = None,
-            TokenSpan::Session if how == StartKind::New => (self.counted, self.skips_next) = (None, false),
+            TokenSpan::Session if how == StartKind::New => {
+                (self.counted, self.skips_next) = (None, false)
+            }
             // A fork can come back before its first answer.
             TokenSpan::Session => self.skips_next |= how == StartKind::Fork,
             TokenSpan::Turn | TokenSpan::LastCall | TokenSpan::None => {}
@@ -246,8 +255,12 @@ impl TokenSeries {
     /// Takes a message chunk of an agent that reports each call of the model.
     fn add_chunk(&mut self, frame: &Raw) {
         let reported = || {
-            let usage = Json::parse(frame.bytes()).ok()?.at(&["params", "update", "_meta", "usage"]).ok()??;
-            ReportedTokens::read(usage, &ACP_NAMES).or_else(|| ReportedTokens::read(usage, &OPENAI_NAMES))
+            let usage = Json::parse(frame.bytes())
+                .ok()?
+                .at(&["params", "update", "_meta", "usage"])
+                .ok()??;
+            ReportedTokens::read(usage, &ACP_NAMES)
+                .or_else(|| ReportedTokens::read(usage, &OPENAI_NAMES))
         };
         if let Some(reported) = reported() {
             self.of_chunks = Some(self.of_chunks.unwrap_or_default().plus(reported));
@@ -260,7 +273,9 @@ impl TokenSeries {
         let meaning = self.meaning.unwrap_or_default();
         let of_chunks = self.of_chunks.take();
         if meaning.source == TokenSource::Chunk {
-            return of_chunks.filter(|_| meaning.tokens != TokenSpan::None).map(TurnTokens::of_turn);
+            return of_chunks
+                .filter(|_| meaning.tokens != TokenSpan::None)
+                .map(TurnTokens::of_turn);
         }
         let Some(reported) = result.and_then(|result| read_turn(result, meaning.source)) else {
             if let Some(silent) = &mut self.silent {
@@ -269,7 +284,9 @@ impl TokenSeries {
             return None;
         };
         let silent = self.silent.as_mut().filter(|silent| silent.is_open());
-        if let Some(FoundSums { before, excess }) = silent.and_then(|silent| silent.take_turn(reported)) {
+        if let Some(FoundSums { before, excess }) =
+            silent.and_then(|silent| silent.take_turn(reported))
+        {
             self.meaning = Some(UsageMeaning { tokens: TokenSpan::Process, ..meaning });
             self.counted = before;
             return self.take_running_sum(reported).map(|tokens| TurnTokens { tokens, excess });
@@ -311,7 +328,11 @@ impl TurnTokens {
 /// turn: the next running sum covers what that one used.
 fn read_turn(result: Json<'_>, source: TokenSource) -> Option<ReportedTokens> {
     let reported = ReportedTokens::from_result(result, source)?;
-    let is_cancelled = result.text_at(&["stopReason"]).ok().flatten().is_some_and(|reason| reason == "cancelled");
+    let is_cancelled = result
+        .text_at(&["stopReason"])
+        .ok()
+        .flatten()
+        .is_some_and(|reason| reason == "cancelled");
     (!is_cancelled || !reported.is_zero()).then_some(reported)
 }
 
@@ -335,7 +356,12 @@ impl SessionTokens {
         self.rule = COUNTING_RULE;
     }
 
-    pub(super) fn begin_process(&mut self, adapter: &str, meaning: Option<UsageMeaning>, how: StartKind) {
+    pub(super) fn begin_process(
+        &mut self,
+        adapter: &str,
+        meaning: Option<UsageMeaning>,
+        how: StartKind,
+    ) {
         self.guessed |= meaning.is_none();
         self.series.begin_process(adapter, meaning, how);
     }
@@ -346,8 +372,12 @@ impl SessionTokens {
 
     /// Counts a turn that ran. `answer` is the agent's, `None` if it gave none.
     pub(super) fn end_turn(&mut self, answer: Option<&Raw>) {
-        let result = answer
-            .and_then(|answer| Json::parse(answer.bytes()).and_then(|answer| answer.at(&["result"])).ok().flatten());
+        let result = answer.and_then(|answer| {
+            Json::parse(answer.bytes())
+                .and_then(|answer| answer.at(&["result"]))
+                .ok()
+                .flatten()
+        });
         let Some(TurnTokens { tokens, excess }) = self.series.take_turn(result) else { return };
         self.turns = self.turns.saturating_add(1);
         self.tokens = self.tokens.minus(excess).plus(tokens);
@@ -360,8 +390,10 @@ impl SessionTokens {
 mod tests {
     use super::*;
 
-    const PROCESS: UsageMeaning = UsageMeaning { tokens: TokenSpan::Process, source: TokenSource::Answer };
-    const SESSION: UsageMeaning = UsageMeaning { tokens: TokenSpan::Session, source: TokenSource::Answer };
+    const PROCESS: UsageMeaning =
+        UsageMeaning { tokens: TokenSpan::Process, source: TokenSource::Answer };
+    const SESSION: UsageMeaning =
+        UsageMeaning { tokens: TokenSpan::Session, source: TokenSource::Answer };
 
     fn raw(text: &str) -> Raw {
         Raw::new_checked_before(text.to_owned().into())
@@ -437,7 +469,8 @@ mod tests {
     fn zeros_of_a_cancelled_turn_reset_no_running_sum() {
         let mut usage = started(PROCESS);
         usage.end_turn(Some(&answer(100, 7)));
-        let zeros = r#"{"result":{"stopReason":"cancelled","usage":{"inputTokens":0,"outputTokens":0}}}"#;
+        let zeros =
+            r#"{"result":{"stopReason":"cancelled","usage":{"inputTokens":0,"outputTokens":0}}}"#;
         usage.end_turn(Some(&raw(zeros)));
         usage.end_turn(Some(&answer(180, 8)));
         assert_eq!(sums(&usage), (2, Some(180), Some(8)));
@@ -445,10 +478,14 @@ mod tests {
 
     #[test]
     fn calls_of_the_model_in_chunks_add_up_for_their_turn() {
-        let mut usage = started(UsageMeaning { tokens: TokenSpan::Turn, source: TokenSource::Chunk });
-        for (names, input) in [(["inputTokens", "outputTokens"], 100), (["promptTokens", "completionTokens"], 140)] {
+        let mut usage =
+            started(UsageMeaning { tokens: TokenSpan::Turn, source: TokenSource::Chunk });
+        for (names, input) in
+            [(["inputTokens", "outputTokens"], 100), (["promptTokens", "completionTokens"], 140)]
+        {
             let counts = format!(r#"{{"{}":{input},"{}":1}}"#, names[0], names[1]);
-            let frame = raw(&format!(r#"{{"params":{{"update":{{"_meta":{{"usage":{counts}}}}}}}}}"#));
+            let frame =
+                raw(&format!(r#"{{"params":{{"update":{{"_meta":{{"usage":{counts}}}}}}}}}"#));
             usage.add_update(UpdateKind::AgentMessageChunk, &frame);
         }
         usage.end_turn(Some(&raw(r#"{"result":{"stopReason":"end_turn"}}"#)));
@@ -461,20 +498,27 @@ mod tests {
     fn log_without_a_meaning_is_counted_by_the_adapter_and_marked() {
         let mut usage = SessionTokens::new();
         usage.begin_process("hermes", None, StartKind::New);
-        [(100, 7), (200, 9)].into_iter().for_each(|(input, output)| usage.end_turn(Some(&answer(input, output))));
+        [(100, 7), (200, 9)]
+            .into_iter()
+            .for_each(|(input, output)| usage.end_turn(Some(&answer(input, output))));
         assert_eq!((sums(&usage), usage.guessed), ((2, Some(200), Some(9)), true));
 
         let mut usage = SessionTokens::new();
         usage.begin_process("gemini", None, StartKind::New);
         let quota = r#"{"quota":{"token_count":{"input_tokens":5,"output_tokens":6}}}"#;
-        usage.end_turn(Some(&raw(&format!(r#"{{"result":{{"stopReason":"end_turn","_meta":{quota}}}}}"#))));
+        usage.end_turn(Some(&raw(&format!(
+            r#"{{"result":{{"stopReason":"end_turn","_meta":{quota}}}}}"#
+        ))));
         assert_eq!(sums(&usage), (1, Some(5), Some(6)));
     }
 
     #[test]
     fn sums_of_last_calls_are_lower_bounds() {
-        let mut usage = started(UsageMeaning { tokens: TokenSpan::LastCall, source: TokenSource::Answer });
-        [(100, 7), (120, 9)].into_iter().for_each(|(input, output)| usage.end_turn(Some(&answer(input, output))));
+        let mut usage =
+            started(UsageMeaning { tokens: TokenSpan::LastCall, source: TokenSource::Answer });
+        [(100, 7), (120, 9)]
+            .into_iter()
+            .for_each(|(input, output)| usage.end_turn(Some(&answer(input, output))));
         assert_eq!((sums(&usage), usage.at_least), ((2, Some(220), Some(16)), true));
     }
 }

@@ -6,7 +6,13 @@ use crate::{Event, PromptEvent, PromptId, Refusal, Reply, Sender};
 impl Session {
     /// Runs a queued prompt next and interrupts the running turn for it. With `steer` the turn goes on, and the prompt is
     /// given to an agent that queues by itself.
-    pub(super) fn send_now(&mut self, prompt: PromptId, by: Sender, steer: bool, draft: &mut Draft) -> Reply {
+    pub(super) fn send_now(
+        &mut self,
+        prompt: PromptId,
+        by: Sender,
+        steer: bool,
+        draft: &mut Draft,
+    ) -> Reply {
         if let Some(refusal) = self.not_waiting(&prompt, &by) {
             return Reply::Refused(refusal);
         }
@@ -31,12 +37,21 @@ impl Session {
 
     /// Returns the first event of [`Session::send_now`]: the prompt's turn or its move. A prompt that is next already needs
     /// neither.
-    pub(super) fn propose_send_now(&self, prompt: &PromptId, by: &Sender, steer: bool) -> Option<Event> {
+    pub(super) fn propose_send_now(
+        &self,
+        prompt: &PromptId,
+        by: &Sender,
+        steer: bool,
+    ) -> Option<Event> {
         if !steer || self.state.turns.is_empty() {
             return self.propose_move(prompt, by, 0);
         }
         let queued = self.state.queue.iter().find(|queued| queued.prompt == *prompt)?;
-        let goes = self.not_waiting(prompt, by).is_none() && self.takes_prompt_while_busy() && self.has_room_for_turn();
-        goes.then(|| PromptEvent::TurnStarted { prompt: prompt.clone(), content: queued.content }.into())
+        let goes = self.not_waiting(prompt, by).is_none()
+            && self.takes_prompt_while_busy()
+            && self.has_room_for_turn();
+        goes.then(|| {
+            PromptEvent::TurnStarted { prompt: prompt.clone(), content: queued.content }.into()
+        })
     }
 }

@@ -115,10 +115,15 @@ impl SilentMeaning {
 
 /// Returns the bytes of text, thoughts and tool inputs in an update; rather too many than too few.
 fn count_output_bytes(kind: UpdateKind, frame: &Raw) -> u64 {
-    let length_at = |path: &[&str]| Json::checked_before(frame.as_str()).first_at(path).map(|value| value.raw().len());
+    let length_at = |path: &[&str]| {
+        Json::checked_before(frame.as_str())
+            .first_at(path)
+            .map(|value| value.raw().len())
+    };
     let bytes = match kind {
         UpdateKind::AgentMessageChunk | UpdateKind::AgentThoughtChunk => {
-            let text = length_at(&["params", "update", "content", "text"]).map(|length| length.saturating_sub(2));
+            let text = length_at(&["params", "update", "content", "text"])
+                .map(|length| length.saturating_sub(2));
             text.or_else(|| length_at(&["params", "update", "content"])).unwrap_or(0)
         }
         UpdateKind::ToolCall => length_at(&["params", "update", "rawInput"]).unwrap_or(frame.len()),
@@ -151,7 +156,9 @@ mod tests {
             usage.add_update(UpdateKind::AgentMessageChunk, &frame);
         }
         let tokens = format!(r#"{{"inputTokens":{input},"outputTokens":{output}}}"#);
-        usage.end_turn(Some(&raw(&format!(r#"{{"result":{{"stopReason":"end_turn","usage":{tokens}}}}}"#))));
+        usage.end_turn(Some(&raw(&format!(
+            r#"{{"result":{{"stopReason":"end_turn","usage":{tokens}}}}}"#
+        ))));
     }
 
     /// Returns the tokens of a session whose agent is unknown.
@@ -228,7 +235,11 @@ mod tests {
                 run_turn(&mut usage, "x", (100, 9));
                 run_turn(&mut usage, "", (100, 9));
             }
-            assert_eq!((sums(&usage), usage.guessed), ((6, Some(600), Some(54)), meaning.is_none()), "{adapter}");
+            assert_eq!(
+                (sums(&usage), usage.guessed),
+                ((6, Some(600), Some(54)), meaning.is_none()),
+                "{adapter}"
+            );
         }
     }
 

@@ -12,8 +12,8 @@ use super::reported_cost::ReportedCost;
 use super::reported_usage::SessionTokens;
 use crate::codec::present;
 use crate::{
-    AgentSetting, AgentTraits, Ask, AskId, EndReason, Ending, Millis, Origin, PauseReason, PromptEnd, PromptId, Raw,
-    Sender, Seq, SettingsLoss, StartKind, StartNo, Status, TurnLimit,
+    AgentSetting, AgentTraits, Ask, AskId, EndReason, Ending, Millis, Origin, PauseReason,
+    PromptEnd, PromptId, Raw, Sender, Seq, SettingsLoss, StartKind, StartNo, Status, TurnLimit,
 };
 
 const fn yes() -> bool {
@@ -221,7 +221,10 @@ impl State {
 
     /// Returns true if the agent is up with no turn, no queued prompt and no open ask.
     pub fn is_idle(&self) -> bool {
-        self.status == Status::Running && self.turns.is_empty() && self.queue.is_empty() && self.asks.is_empty()
+        self.status == Status::Running
+            && self.turns.is_empty()
+            && self.queue.is_empty()
+            && self.asks.is_empty()
     }
 
     /// Returns true if nobody has used the session yet: it is new, and was never prompted.
@@ -233,7 +236,10 @@ impl State {
     /// the adapter and the directory may be unknown.
     pub fn way_back(&self) -> Option<StartKind> {
         let is_origin_known = !self.origin.adapter.is_empty() && !self.origin.cwd.is_empty();
-        self.agent_session.as_ref().filter(|_| is_origin_known).and_then(|_| self.traits.way_back())
+        self.agent_session
+            .as_ref()
+            .filter(|_| is_origin_known)
+            .and_then(|_| self.traits.way_back())
     }
 
     /// Returns how an agent without a session of its own for this conversation is started: a fork copies its source, as long as it

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Draft, Session};
 use crate::{
-    AskReply, CancelScope, Effect, Event, FailureText, Millis, Overlap, PromptEnd, PromptEvent, PromptId,
-    PromptReceipt, Raw, Refusal, Reply, Sender, Status, Submission, TurnLimit,
+    AskReply, CancelScope, Effect, Event, FailureText, Millis, Overlap, PromptEnd, PromptEvent,
+    PromptId, PromptReceipt, Raw, Refusal, Reply, Sender, Status, Submission, TurnLimit,
 };
 
 /// The cause of a cancel: a client, with the reason that it gave, or a limit.
@@ -37,7 +37,12 @@ impl Session {
             self.start_turn(&prompt, draft);
         } else if first {
             let running = self.state.turns.iter().map(|turn| turn.prompt.clone()).collect();
-            self.cancel_turns(running, CancelCause::by(&sender), self.settings.cancel_timeout, draft);
+            self.cancel_turns(
+                running,
+                CancelCause::by(&sender),
+                self.settings.cancel_timeout,
+                draft,
+            );
         }
         self.wake(draft);
         self.start_next_turn(draft);
@@ -49,7 +54,8 @@ impl Session {
         if self.reply_without_taking(submission).is_some() {
             return Vec::new();
         }
-        let starts = self.starts_at_once(self.hands_over(submission)) && self.state.paused.is_none();
+        let starts =
+            self.starts_at_once(self.hands_over(submission)) && self.state.paused.is_none();
         let content = self.state.head.next();
         let Submission { prompt, sender, frame, key, overlap, .. } = submission.clone();
         let started = starts.then(|| PromptEvent::TurnStarted { prompt: prompt.clone(), content });
@@ -75,7 +81,10 @@ impl Session {
         if self.live.observes(&submission.sender) {
             return Some(Reply::Refused(Refusal::Observer));
         }
-        let known = submission.key.as_deref().and_then(|key| self.state.keys.get(key, &submission.sender));
+        let known = submission
+            .key
+            .as_deref()
+            .and_then(|key| self.state.keys.get(key, &submission.sender));
         if let Some(known) = known {
             if !known.says(&submission.frame) {
                 return Some(Reply::Refused(Refusal::KeyReused(known.prompt.clone())));
@@ -110,7 +119,10 @@ impl Session {
     fn why_not(&self, submission: &Submission, hands_over: bool) -> Option<Refusal> {
         let state = &self.state;
         let prompt = &submission.prompt;
-        if state.position(prompt).is_some() || state.running(prompt).is_some() || state.keys.find(prompt).is_some() {
+        if state.position(prompt).is_some()
+            || state.running(prompt).is_some()
+            || state.keys.find(prompt).is_some()
+        {
             return Some(Refusal::PromptIdTaken(prompt.clone()));
         }
         if !state.status.is_alive() && state.killed_by_user() {
@@ -148,10 +160,16 @@ impl Session {
     }
 
     pub(super) fn start_turn(&mut self, prompt: &PromptId, draft: &mut Draft) {
-        let Some(queued) = self.state.queue.iter().find(|queued| queued.prompt == *prompt) else { return };
-        self.record(PromptEvent::TurnStarted { prompt: prompt.clone(), content: queued.content }, draft);
+        let Some(queued) = self.state.queue.iter().find(|queued| queued.prompt == *prompt) else {
+            return;
+        };
+        self.record(
+            PromptEvent::TurnStarted { prompt: prompt.clone(), content: queued.content },
+            draft,
+        );
         if let Some(turn) = self.state.running(prompt) {
-            draft.act(Effect::SendPrompt { prompt: turn.prompt.clone(), frame: turn.frame.clone() });
+            draft
+                .act(Effect::SendPrompt { prompt: turn.prompt.clone(), frame: turn.frame.clone() });
         }
     }
 
@@ -172,7 +190,8 @@ impl Session {
             Some(stop_reason) => (PromptEnd::Answered { stop_reason, frame }, None),
             None => {
                 let stderr = stderr.filter(|stderr| !stderr.is_empty());
-                let failure = stderr.map(|stderr| FailureText { reason: "", stderr }.to_string().into());
+                let failure =
+                    stderr.map(|stderr| FailureText { reason: "", stderr }.to_string().into());
                 (PromptEnd::Failed { frame }, failure)
             }
         };
@@ -187,14 +206,20 @@ impl Session {
         }
         let state = &self.state;
         let waits = state.queue.iter().any(|queued| queued.sender.is_same_client(&by));
-        let doomed = state.queue.iter().filter(|queued| scope.clear_queue || queued.sender.is_same_client(&by));
+        let doomed = state
+            .queue
+            .iter()
+            .filter(|queued| scope.clear_queue || queued.sender.is_same_client(&by));
         let doomed: Vec<_> = doomed.map(|queued| queued.prompt.clone()).collect();
         // The caller's own prompt is meant in any state: a moment earlier it would have been removed from the queue.
         let own = state.turns.iter().filter(|turn| turn.sender.is_same_client(&by));
         let own: Vec<_> = own.map(|turn| turn.prompt.clone()).collect();
         let shown = state.turns.iter().filter(|turn| turn.started_seq <= scope.seen);
         let shown: Vec<_> = shown.map(|turn| turn.prompt.clone()).collect();
-        let crossed = own.is_empty() && !waits && !shown.is_empty() && self.live.ended_since(&by, scope.settled);
+        let crossed = own.is_empty()
+            && !waits
+            && !shown.is_empty()
+            && self.live.ended_since(&by, scope.settled);
         let meant = match () {
             () if !own.is_empty() => own,
             () if waits || crossed => Vec::new(),
@@ -202,7 +227,10 @@ impl Session {
         };
 
         for prompt in doomed {
-            self.record(PromptEvent::Ended { prompt, end: PromptEnd::Cancelled, failure: None }, draft);
+            self.record(
+                PromptEvent::Ended { prompt, end: PromptEnd::Cancelled, failure: None },
+                draft,
+            );
         }
         let was_busy = !meant.is_empty();
         self.cancel_turns(meant, CancelCause::by(&by), self.settings.cancel_timeout, draft);
@@ -247,7 +275,15 @@ impl Session {
         for prompt in prompts {
             let asked_by = by.cloned();
             let reason = reason.clone();
-            self.record(PromptEvent::CancelRequested { prompt: prompt.clone(), by: asked_by, limit, reason }, draft);
+            self.record(
+                PromptEvent::CancelRequested {
+                    prompt: prompt.clone(),
+                    by: asked_by,
+                    limit,
+                    reason,
+                },
+                draft,
+            );
             self.cancel_asks_of(&prompt, by, draft);
             if let Some(wait) = patience.filter(|_| !self.live.has_agent_ended) {
                 self.live.cancel_deadlines.insert(prompt, draft.now.after(wait));
@@ -259,7 +295,13 @@ impl Session {
         let open = self.state.asks.values().filter(|ask| ask.prompt.as_ref() == Some(prompt));
         let open: Vec<_> = open.map(|ask| ask.id).collect();
         for ask in open {
-            self.settle_ask(ask, crate::AskOutcome::Cancelled, AskReply::Cancelled, by.cloned(), draft);
+            self.settle_ask(
+                ask,
+                crate::AskOutcome::Cancelled,
+                AskReply::Cancelled,
+                by.cloned(),
+                draft,
+            );
         }
     }
 
@@ -281,15 +323,33 @@ impl Session {
         }
     }
 
-    pub(super) fn remove_prompt(&mut self, prompt: PromptId, by: Sender, draft: &mut Draft) -> Reply {
+    pub(super) fn remove_prompt(
+        &mut self,
+        prompt: PromptId,
+        by: Sender,
+        draft: &mut Draft,
+    ) -> Reply {
         if let Some(refusal) = self.not_waiting(&prompt, &by) {
             return Reply::Refused(refusal);
         }
-        self.record(PromptEvent::Ended { prompt, end: PromptEnd::Removed { by: Some(by) }, failure: None }, draft);
+        self.record(
+            PromptEvent::Ended {
+                prompt,
+                end: PromptEnd::Removed { by: Some(by) },
+                failure: None,
+            },
+            draft,
+        );
         Reply::Done
     }
 
-    pub(super) fn update_prompt(&mut self, prompt: PromptId, by: Sender, frame: Raw, draft: &mut Draft) -> Reply {
+    pub(super) fn update_prompt(
+        &mut self,
+        prompt: PromptId,
+        by: Sender,
+        frame: Raw,
+        draft: &mut Draft,
+    ) -> Reply {
         if let Some(refusal) = self.not_waiting(&prompt, &by) {
             return Reply::Refused(refusal);
         }
@@ -298,7 +358,12 @@ impl Session {
         Reply::Done
     }
 
-    pub(super) fn propose_update(&self, prompt: &PromptId, by: &Sender, frame: &Raw) -> Option<Event> {
+    pub(super) fn propose_update(
+        &self,
+        prompt: &PromptId,
+        by: &Sender,
+        frame: &Raw,
+    ) -> Option<Event> {
         if self.not_waiting(prompt, by).is_some() {
             return None;
         }
@@ -312,10 +377,20 @@ impl Session {
     }
 
     fn sender_of(&self, prompt: &PromptId) -> Option<Sender> {
-        self.state.queue.iter().find(|queued| queued.prompt == *prompt).map(|queued| queued.sender.clone())
+        self.state
+            .queue
+            .iter()
+            .find(|queued| queued.prompt == *prompt)
+            .map(|queued| queued.sender.clone())
     }
 
-    pub(super) fn move_prompt(&mut self, prompt: PromptId, by: Sender, position: usize, draft: &mut Draft) -> Reply {
+    pub(super) fn move_prompt(
+        &mut self,
+        prompt: PromptId,
+        by: Sender,
+        position: usize,
+        draft: &mut Draft,
+    ) -> Reply {
         if let Some(refusal) = self.not_waiting(&prompt, &by) {
             return Reply::Refused(refusal);
         }
@@ -325,10 +400,18 @@ impl Session {
         Reply::Done
     }
 
-    pub(super) fn propose_move(&self, prompt: &PromptId, by: &Sender, position: usize) -> Option<Event> {
+    pub(super) fn propose_move(
+        &self,
+        prompt: &PromptId,
+        by: &Sender,
+        position: usize,
+    ) -> Option<Event> {
         let position = position.min(self.state.queue.len().saturating_sub(1));
-        let moves = self.not_waiting(prompt, by).is_none() && self.state.position(prompt) != Some(position);
-        moves.then(|| Event::Prompt(PromptEvent::Moved { prompt: prompt.clone(), by: by.clone(), position }))
+        let moves =
+            self.not_waiting(prompt, by).is_none() && self.state.position(prompt) != Some(position);
+        moves.then(|| {
+            Event::Prompt(PromptEvent::Moved { prompt: prompt.clone(), by: by.clone(), position })
+        })
     }
 
     pub(super) fn not_waiting(&self, prompt: &PromptId, by: &Sender) -> Option<Refusal> {
@@ -343,19 +426,31 @@ impl Session {
         }
     }
 
-    pub(super) fn end_turns(&mut self, end: &PromptEnd, failure: Option<&Arc<str>>, draft: &mut Draft) {
+    pub(super) fn end_turns(
+        &mut self,
+        end: &PromptEnd,
+        failure: Option<&Arc<str>>,
+        draft: &mut Draft,
+    ) {
         while let Some(turn) = self.state.turns.first() {
             let prompt = turn.prompt.clone();
-            self.record(PromptEvent::Ended { prompt, end: end.clone(), failure: failure.cloned() }, draft);
+            self.record(
+                PromptEvent::Ended { prompt, end: end.clone(), failure: failure.cloned() },
+                draft,
+            );
         }
     }
 
     /// Ends the queued prompts. Each is told the reason of the failure; the agent's stderr is told once, with the session's end.
     pub(super) fn end_queue(&mut self, end: &PromptEnd, failure: Option<&str>, draft: &mut Draft) {
-        let reason: Option<Arc<str>> = failure.map(|failure| FailureText::parse(failure).reason.into());
+        let reason: Option<Arc<str>> =
+            failure.map(|failure| FailureText::parse(failure).reason.into());
         while let Some(queued) = self.state.queue.front() {
             let prompt = queued.prompt.clone();
-            self.record(PromptEvent::Ended { prompt, end: end.clone(), failure: reason.clone() }, draft);
+            self.record(
+                PromptEvent::Ended { prompt, end: end.clone(), failure: reason.clone() },
+                draft,
+            );
         }
     }
 }

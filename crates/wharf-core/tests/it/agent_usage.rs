@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use wharf_core::{
-    AgentInput, AgentTraits, EXAMINED_AGENTS, ExaminedAgent, Input, NewSession, Origin, ReportedTokens, Role, Settings,
-    TokenSource, TokenSpan, UpdateKind, UsageMeaning,
+    AgentInput, AgentTraits, EXAMINED_AGENTS, ExaminedAgent, Input, NewSession, Origin,
+    ReportedTokens, Role, Settings, TokenSource, TokenSpan, UpdateKind, UsageMeaning,
 };
 
 use crate::stage::{Stage, exited, id, origin, raw, started, wake};
@@ -17,7 +17,8 @@ struct ModelCall {
 
 /// Three turns of different sizes. The second one calls the model twice.
 const FIRST_TURN: [ModelCall; 1] = [ModelCall { input: 100, output: 10 }];
-const SECOND_TURN: [ModelCall; 2] = [ModelCall { input: 250, output: 30 }, ModelCall { input: 150, output: 20 }];
+const SECOND_TURN: [ModelCall; 2] =
+    [ModelCall { input: 250, output: 30 }, ModelCall { input: 150, output: 20 }];
 const THIRD_TURN: [ModelCall; 1] = [ModelCall { input: 200, output: 5 }];
 
 /// The usage of a session, as far as the agents here report it.
@@ -31,7 +32,13 @@ struct Sums {
 }
 
 /// The three turns in full.
-const ALL_TURNS: Sums = Sums { turns: 3, input: Some(700), output: Some(65), at_least: false, guessed: false };
+const ALL_TURNS: Sums = Sums {
+    turns: 3,
+    input: Some(700),
+    output: Some(65),
+    at_least: false,
+    guessed: false,
+};
 
 /// A session with an agent of this adapter.
 struct AgentSession {
@@ -64,7 +71,12 @@ impl AgentSession {
         let kind = UpdateKind::from_tag(update["sessionUpdate"].as_str().unwrap());
         let frame = json!({ "method": "session/update", "params": { "sessionId": "agent-1", "update": update } });
         let frame = raw(&frame.to_string());
-        self.stage.give(Input::Agent(AgentInput::Updated { update: kind, frame, title: None, tool: None }));
+        self.stage.give(Input::Agent(AgentInput::Updated {
+            update: kind,
+            frame,
+            title: None,
+            tool: None,
+        }));
     }
 
     /// Runs a turn with these updates, whose answer has this result.
@@ -76,7 +88,12 @@ impl AgentSession {
         updates.iter().for_each(|update| self.update(update));
         let frame = raw(&json!({ "jsonrpc": "2.0", "id": 3, "result": result }).to_string());
         let stop_reason = result["stopReason"].as_str().map(Into::into);
-        self.stage.give(Input::Agent(AgentInput::Answered { prompt: id(&prompt), stop_reason, frame, stderr: None }));
+        self.stage.give(Input::Agent(AgentInput::Answered {
+            prompt: id(&prompt),
+            stop_reason,
+            frame,
+            stderr: None,
+        }));
     }
 
     fn tokens(&self) -> ReportedTokens {
@@ -89,7 +106,13 @@ impl AgentSession {
         let usage = self.stage.session.state().usage;
         let guessed = usage.guessed && usage.turns > 0;
         let ReportedTokens { input, output, .. } = usage.tokens;
-        Sums { turns: usage.turns, input, output, at_least: usage.at_least, guessed }
+        Sums {
+            turns: usage.turns,
+            input,
+            output,
+            at_least: usage.at_least,
+            guessed,
+        }
     }
 }
 
@@ -109,7 +132,8 @@ fn sum_calls(calls: &[ModelCall]) -> ModelCall {
 
 /// Returns the result of an answer with `usage`.
 fn answer(ModelCall { input, output }: ModelCall) -> Value {
-    let usage = json!({ "inputTokens": input, "outputTokens": output, "totalTokens": input + output });
+    let usage =
+        json!({ "inputTokens": input, "outputTokens": output, "totalTokens": input + output });
     json!({ "stopReason": "end_turn", "usage": usage })
 }
 
@@ -146,15 +170,15 @@ fn claude_reports_turns_without_their_cache() {
             "_meta": { "quota": { "token_count": { "input_tokens": 9_999, "output_tokens": 9_999 } } },
         })
     };
-    let zeros =
-        json!({ "inputTokens": 0, "outputTokens": 0, "cachedReadTokens": 0, "cachedWriteTokens": 0, "totalTokens": 0 });
+    let zeros = json!({ "inputTokens": 0, "outputTokens": 0, "cachedReadTokens": 0, "cachedWriteTokens": 0, "totalTokens": 0 });
     let run = |session: &mut AgentSession| {
         session.run_turn(&[], &report(&FIRST_TURN));
         session.run_turn(&[], &report(&SECOND_TURN));
         session.run_turn(&[], &json!({ "stopReason": "cancelled", "usage": zeros }));
         session.restart(&[]);
         session.run_turn(&[], &report(&THIRD_TURN));
-        let cached = (session.tokens().cached_read, session.tokens().cached_write, session.tokens().total);
+        let cached =
+            (session.tokens().cached_read, session.tokens().cached_write, session.tokens().total);
         assert_eq!(cached, (Some(12_000), Some(150), Some(765 + 12_150)));
     };
     check("claude", usage, &ALL_TURNS, run);
@@ -183,7 +207,13 @@ fn report_last_calls(session: &mut AgentSession) {
 #[test]
 fn last_calls_of_opencode_goose_and_older_codex_are_lower_bounds() {
     let usage = meaning(TokenSpan::LastCall, TokenSource::Answer);
-    let expected = Sums { turns: 3, input: Some(450), output: Some(35), at_least: true, guessed: false };
+    let expected = Sums {
+        turns: 3,
+        input: Some(450),
+        output: Some(35),
+        at_least: true,
+        guessed: false,
+    };
     check("opencode", usage, &expected, report_last_calls);
     check("goose", usage, &expected, report_last_calls);
     // The older log of codex does not have the version and counts like newer ones, see above.
@@ -269,7 +299,13 @@ fn kimi_and_fast_agent_report_no_tokens() {
         session.run_turn(&[], &result);
         session.restart(&[]);
         session.run_turn(&[], &result);
-        let nothing = Sums { turns: 0, input: None, output: None, at_least: false, guessed: false };
+        let nothing = Sums {
+            turns: 0,
+            input: None,
+            output: None,
+            at_least: false,
+            guessed: false,
+        };
         assert_eq!(session.sums(), nothing, "{adapter}");
         assert_eq!(session.tokens(), ReportedTokens::default(), "{adapter}");
     }
@@ -278,7 +314,8 @@ fn kimi_and_fast_agent_report_no_tokens() {
 #[test]
 fn every_known_agent_has_a_test_of_its_answers() {
     // Copilot was not seen on the wire; it is said to report like vibe.
-    let tested = ["claude", "codex", "copilot", "gemini", "goose", "hermes", "opencode", "qwen", "vibe"];
+    let tested =
+        ["claude", "codex", "copilot", "gemini", "goose", "hermes", "opencode", "qwen", "vibe"];
     let known: Vec<_> = EXAMINED_AGENTS.iter().map(|agent| agent.name).collect();
     assert_eq!(known, tested);
 }

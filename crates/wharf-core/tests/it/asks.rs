@@ -1,8 +1,8 @@
 //! Asks: one answer each (rule 3.7).
 
 use wharf_core::{
-    AgentEvent, AgentInput, Ask, AskEvent, AskId, AskKind, AskOutcome, AskReply, ClientInput, Effect, Event, Fault,
-    Input, Millis, PromptEvent, Refusal, Role, Settings, TurnState,
+    AgentEvent, AgentInput, Ask, AskEvent, AskId, AskKind, AskOutcome, AskReply, ClientInput,
+    Effect, Event, Fault, Input, Millis, PromptEvent, Refusal, Role, Settings, TurnState,
 };
 
 use crate::stage::*;
@@ -50,7 +50,10 @@ fn a_permission_stays_open_until_someone_answers() {
     let answer = AskOutcome::Answered { option: Some("allow".into()), answer: pick_frame("allow") };
     assert_eq!(
         outcome(&step),
-        (vec![resolved(ask, answer, Some("ann"))], vec![reply("0", AskReply::Frame(pick_frame("allow")))])
+        (
+            vec![resolved(ask, answer, Some("ann"))],
+            vec![reply("0", AskReply::Frame(pick_frame("allow")))]
+        )
     );
     assert_eq!(stage.session.state().turn(), TurnState::Running);
 }
@@ -60,8 +63,16 @@ fn an_answer_with_an_option_that_was_not_offered_changes_nothing() {
     let mut stage = at_work(&["ann"]);
     let ask = stage.ask("0");
     let offered = vec!["allow".into(), "reject".into()];
-    assert_refused(&stage.give(pick(ask, "ann", "sudo")), &Refusal::InvalidOption { offered: offered.clone() });
-    let without = Input::Client(ClientInput::Answer { ask, by: sender("ann"), option: None, frame: raw("{}") });
+    assert_refused(
+        &stage.give(pick(ask, "ann", "sudo")),
+        &Refusal::InvalidOption { offered: offered.clone() },
+    );
+    let without = Input::Client(ClientInput::Answer {
+        ask,
+        by: sender("ann"),
+        option: None,
+        frame: raw("{}"),
+    });
     assert_refused(&stage.give(without), &Refusal::InvalidOption { offered });
     assert!(stage.session.state().asks.contains_key(&ask));
 }
@@ -84,7 +95,10 @@ fn declining_counts_once_everyone_attached_has_declined() {
     let step = stage.give(decline(ask, "bob"));
     assert_eq!(
         outcome(&step),
-        (vec![resolved(ask, declined_by("bob"), Some("bob"))], vec![reply("0", AskReply::Frame(decline_frame("bob")))])
+        (
+            vec![resolved(ask, declined_by("bob"), Some("bob"))],
+            vec![reply("0", AskReply::Frame(decline_frame("bob")))]
+        )
     );
 }
 
@@ -113,7 +127,10 @@ fn later_client_is_waited_for() {
     stage.give(decline(ask, "ann"));
     stage.attach("cat");
     assert_nothing(&stage.give(decline(ask, "bob")));
-    assert_eq!(stage.give(decline(ask, "cat")).events, [resolved(ask, declined_by("cat"), Some("cat"))]);
+    assert_eq!(
+        stage.give(decline(ask, "cat")).events,
+        [resolved(ask, declined_by("cat"), Some("cat"))]
+    );
 }
 
 #[test]
@@ -157,7 +174,10 @@ fn elicitation_goes_to_capable_clients() {
     let ask = AskId(stage.session.head().0);
     // Bob cannot handle it: his answer is not waited for, and his decline does not count.
     assert_nothing(&stage.give(decline(ask, "bob")));
-    assert_eq!(stage.give(decline(ask, "ann")).events, [resolved(ask, declined_by("ann"), Some("ann"))]);
+    assert_eq!(
+        stage.give(decline(ask, "ann")).events,
+        [resolved(ask, declined_by("ann"), Some("ann"))]
+    );
 }
 
 #[test]
@@ -188,8 +208,12 @@ fn an_elicitation_needs_no_option() {
     stage.give(asked(AskKind::Elicitation, "5"));
     let ask = AskId(stage.session.head().0);
     let answer = raw(r#"{"id":1,"result":{"action":"accept","content":{"name":"x"}}}"#);
-    let step =
-        stage.give(Input::Client(ClientInput::Answer { ask, by: sender("ann"), option: None, frame: answer.clone() }));
+    let step = stage.give(Input::Client(ClientInput::Answer {
+        ask,
+        by: sender("ann"),
+        option: None,
+        frame: answer.clone(),
+    }));
     assert_eq!(step.effects, [reply("5", AskReply::Frame(answer))]);
 }
 
@@ -232,7 +256,10 @@ fn asks_over_the_limit_are_refused_and_one_fault_is_recorded() {
     stage.ask("0");
     let step = stage.give(asked(AskKind::Permission, "1"));
     assert_eq!(step.effects, [reply("1", AskReply::Refused)]);
-    assert!(matches!(step.events.as_slice(), [Event::Agent(AgentEvent::Faulted { fault: Fault::TooManyAsks, .. })]));
+    assert!(matches!(
+        step.events.as_slice(),
+        [Event::Agent(AgentEvent::Faulted { fault: Fault::TooManyAsks, .. })]
+    ));
     let step = stage.give(asked(AskKind::Permission, "2"));
     assert_eq!(outcome(&step), (vec![], vec![reply("2", AskReply::Refused)]));
 }

@@ -1,9 +1,10 @@
 //! Facts of a session's attention: asks, outcomes that are told, and work (chapter 14 of the specification).
 
 use wharf_core::{
-    AgentInput, AgentTraits, AskKind, ClientInput, Description, EndReason, Event, Input, LifecycleInput, Millis,
-    OnRestart, OutcomeCause, OutcomeKind, Overlap, PauseReason, RaisedWhy, ReportedTokens, Seq, SessionEvent, Settings,
-    StartFault, StorageInput, TokenSource, TokenSpan, UpdateKind, UsageMeaning, WorkKind,
+    AgentInput, AgentTraits, AskKind, ClientInput, Description, EndReason, Event, Input,
+    LifecycleInput, Millis, OnRestart, OutcomeCause, OutcomeKind, Overlap, PauseReason, RaisedWhy,
+    ReportedTokens, Seq, SessionEvent, Settings, StartFault, StorageInput, TokenSource, TokenSpan,
+    UpdateKind, UsageMeaning, WorkKind,
 };
 
 use crate::stage::*;
@@ -38,7 +39,11 @@ fn archive(archived: bool) -> Input {
     describe(None, None, Some(archived))
 }
 
-fn describe(title: Option<Option<&str>>, label: Option<Option<&str>>, archived: Option<bool>) -> Input {
+fn describe(
+    title: Option<Option<&str>>,
+    label: Option<Option<&str>>,
+    archived: Option<bool>,
+) -> Input {
     let text = |text: Option<Option<&str>>| text.map(|text| text.map(Into::into));
     let (by, title, label) = (sender("ann"), text(title), text(label));
     Input::Client(ClientInput::Describe(Description { by, title, label, archived }))
@@ -60,12 +65,18 @@ fn finished_turn_is_told_with_its_event_once_the_queue_is_empty() {
 
 #[test]
 fn each_bad_end_of_a_turn_is_a_failure_with_its_cause() {
-    for (stop_reason, cause) in
-        [(None, OutcomeCause::Error), (Some("refusal"), OutcomeCause::Refusal), (Some("error"), OutcomeCause::Error)]
-    {
+    for (stop_reason, cause) in [
+        (None, OutcomeCause::Error),
+        (Some("refusal"), OutcomeCause::Refusal),
+        (Some("error"), OutcomeCause::Error),
+    ] {
         let mut stage = Stage::running();
         stage.prompt("p1", "ann");
-        stage.give(ended("p1", stop_reason, r#"{"id":1,"error":{"code":1,"message":"\n no credit \nmore"}}"#));
+        stage.give(ended(
+            "p1",
+            stop_reason,
+            r#"{"id":1,"error":{"code":1,"message":"\n no credit \nmore"}}"#,
+        ));
         assert_eq!(told(&stage), Some((true, cause, stage.session.head())));
         let text = stage.session.state().attention_facts().raised.and_then(|raised| raised.text);
         assert_eq!(text.as_deref(), (stop_reason.is_none()).then_some("no credit"));
@@ -74,7 +85,12 @@ fn each_bad_end_of_a_turn_is_a_failure_with_its_cause() {
 
 #[test]
 fn turn_cancelled_by_a_person_tells_nothing_however_it_ends() {
-    for end in [ended("p1", Some("cancelled"), "{}"), answered("p1"), ended("p1", None, "{}"), exited(1, Some(1))] {
+    for end in [
+        ended("p1", Some("cancelled"), "{}"),
+        answered("p1"),
+        ended("p1", None, "{}"),
+        exited(1, Some(1)),
+    ] {
         let mut stage = Stage::running_with(Settings::default(), RESUMES);
         stage.prompt("p1", "ann");
         stage.cancel("ann");
@@ -169,7 +185,10 @@ fn death_in_a_turn_points_to_the_end_of_the_turn() {
     let mut stage = Stage::running();
     stage.prompt("p1", "ann");
     stage.give(exited(1, Some(1)));
-    assert_eq!(told(&stage), Some((true, OutcomeCause::AgentExited, Seq(stage.session.head().0 - 1))));
+    assert_eq!(
+        told(&stage),
+        Some((true, OutcomeCause::AgentExited, Seq(stage.session.head().0 - 1)))
+    );
     assert_eq!(last_outcome(&stage), Some(OutcomeKind::Failed));
 }
 
@@ -223,7 +242,10 @@ fn paused_log_is_a_failure_until_it_goes_on() {
     let mut stage = Stage::running();
     stage.give(Input::Storage(StorageInput::Failed { why: PauseReason::StorageFull }));
     let raised = stage.session.state().attention_facts().raised.unwrap();
-    assert_eq!((raised.why, raised.seq), (RaisedWhy::Paused(PauseReason::StorageFull), stage.session.head()));
+    assert_eq!(
+        (raised.why, raised.seq),
+        (RaisedWhy::Paused(PauseReason::StorageFull), stage.session.head())
+    );
     stage.give(Input::Storage(StorageInput::Back));
     assert_eq!(told(&stage), None);
 }
@@ -243,12 +265,18 @@ fn archived_session_tells_nothing_and_leaves_the_archive_with_an_ask() {
     stage.prompt("p1", "ann");
     stage.give(answered("p1"));
     let step = stage.give(archive(true));
-    assert!(matches!(&step.events[..], [Event::Session(SessionEvent::Archived { archived: true, by: Some(_) })]));
+    assert!(matches!(
+        &step.events[..],
+        [Event::Session(SessionEvent::Archived { archived: true, by: Some(_) })]
+    ));
     assert_eq!(told(&stage), None);
     assert_nothing(&stage.give(archive(true)));
     stage.prompt("p2", "bob");
     let step = stage.give(asked(AskKind::Permission, "7"));
-    assert_eq!(step.events[1..], [Event::Session(SessionEvent::Archived { archived: false, by: None })]);
+    assert_eq!(
+        step.events[1..],
+        [Event::Session(SessionEvent::Archived { archived: false, by: None })]
+    );
     assert!(!stage.session.state().archived);
 }
 
@@ -284,11 +312,20 @@ fn usage_of_answers_is_summed_and_missing_counts_stay_unknown() {
         ("p4", r#"{"inputTokens":-1}"#),
     ] {
         stage.prompt(prompt, "ann");
-        stage.give(ended(prompt, Some("end_turn"), &format!(r#"{{"id":1,"result":{{"usage":{usage}}}}}"#)));
+        stage.give(ended(
+            prompt,
+            Some("end_turn"),
+            &format!(r#"{{"id":1,"result":{{"usage":{usage}}}}}"#),
+        ));
     }
     let usage = stage.session.state().usage;
     assert_eq!(usage.turns, 2);
-    let sum = ReportedTokens { input: Some(15), output: Some(2), total: Some(9), ..ReportedTokens::default() };
+    let sum = ReportedTokens {
+        input: Some(15),
+        output: Some(2),
+        total: Some(9),
+        ..ReportedTokens::default()
+    };
     let last = ReportedTokens { input: Some(5), total: Some(9), ..ReportedTokens::default() };
     assert_eq!((usage.tokens, usage.last_turn), (sum, last));
 }
@@ -296,16 +333,24 @@ fn usage_of_answers_is_summed_and_missing_counts_stay_unknown() {
 /// Returns the report of a call of the model in an empty chunk of a message.
 fn chunk_report(input: u64) -> Input {
     let usage = format!(r#"{{"inputTokens":{input}}}"#);
-    let update = format!(r#"{{"content":{{"type":"text","text":""}},"_meta":{{"usage":{usage}}}}}"#);
+    let update =
+        format!(r#"{{"content":{{"type":"text","text":""}},"_meta":{{"usage":{usage}}}}}"#);
     let frame = raw(&format!(r#"{{"params":{{"update":{update}}}}}"#));
-    Input::Agent(AgentInput::Updated { update: UpdateKind::AgentMessageChunk, frame, title: None, tool: None })
+    Input::Agent(AgentInput::Updated {
+        update: UpdateKind::AgentMessageChunk,
+        frame,
+        title: None,
+        tool: None,
+    })
 }
 
 #[test]
 fn tokens_of_chunks_count_for_every_end_of_the_turn_that_ran() {
     let chunks = UsageMeaning { tokens: TokenSpan::Turn, source: TokenSource::Chunk };
     let traits = AgentTraits { usage: Some(chunks), ..RESUMES };
-    let counts = |stage: &Stage| (stage.session.state().usage.turns, stage.session.state().usage.tokens.input);
+    let counts = |stage: &Stage| {
+        (stage.session.state().usage.turns, stage.session.state().usage.tokens.input)
+    };
     let mut stage = Stage::running_with(Settings::default(), traits);
     // An answer without a result.
     stage.prompt("p1", "ann");

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use wharf_core::{
-    AcceptedContent, AgentEvent, AgentSetting, AgentTraits, Ask, AskEvent, AskId, AskKind, AskOutcome, CodecError,
-    EndReason, Ending, Event, Fault, Millis, Origin, PauseReason, PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq,
-    Session, SessionEvent, SessionId, SettingSpelling, Settings, SettingsLoss, SpawnKey, StartKind, StartNo, Status,
-    StorageEvent, ToolCall, ToolCallState, TurnLimit, UpdateKind, decode, decode_or_lost, encode,
+    AcceptedContent, AgentEvent, AgentSetting, AgentTraits, Ask, AskEvent, AskId, AskKind,
+    AskOutcome, CodecError, EndReason, Ending, Event, Fault, Millis, Origin, PauseReason,
+    PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq, Session, SessionEvent, SessionId,
+    SettingSpelling, Settings, SettingsLoss, SpawnKey, StartKind, StartNo, Status, StorageEvent,
+    ToolCall, ToolCallState, TurnLimit, UpdateKind, decode, decode_or_lost, encode,
 };
 
 use crate::stage::*;
@@ -102,10 +103,17 @@ fn updates() -> Vec<Event> {
     let titles: [Option<Arc<str>>; 3] =
         [None, Some("A \"title\"\n\\ with ,\"frame\":{} in it".into()), Some("".into())];
     let update = |update, title: &Option<Arc<str>>| {
-        Event::Agent(AgentEvent::Updated { update, frame: raw(ODD), title: title.clone(), tool: None })
+        Event::Agent(AgentEvent::Updated {
+            update,
+            frame: raw(ODD),
+            title: title.clone(),
+            tool: None,
+        })
     };
-    let mut events: Vec<Event> =
-        kinds.into_iter().flat_map(|kind| titles.iter().map(move |title| update(kind, title))).collect();
+    let mut events: Vec<Event> = kinds
+        .into_iter()
+        .flat_map(|kind| titles.iter().map(move |title| update(kind, title)))
+        .collect();
     for state in [ToolCallState::Open, ToolCallState::Closed, ToolCallState::Cut] {
         let tool = Some(ToolCall { id: "t \"1\" ,\"frame\":".into(), state });
         events.push(Event::Agent(AgentEvent::Updated {
@@ -123,9 +131,18 @@ fn lives() -> Vec<Event> {
     let key = Some(SpawnKey { key: "k \"1\"".into(), digest: "9f".into() });
     let lineage = vec![SessionId::new("sess_a"), SessionId::new("sess_b")];
     let by = Some(full_sender());
-    let origin_in_full = Origin { label: Some("l\u{1}".into()), name, by, key, lineage, ..origin() };
-    let mut events =
-        vec![Event::Session(SessionEvent::Created(origin())), Event::Session(SessionEvent::Created(origin_in_full))];
+    let origin_in_full = Origin {
+        label: Some("l\u{1}".into()),
+        name,
+        by,
+        key,
+        lineage,
+        ..origin()
+    };
+    let mut events = vec![
+        Event::Session(SessionEvent::Created(origin())),
+        Event::Session(SessionEvent::Created(origin_in_full)),
+    ];
     for how in [StartKind::New, StartKind::Load, StartKind::Resume] {
         events.push(Event::Agent(AgentEvent::Starting { start: StartNo(u64::MAX), how }));
     }
@@ -141,7 +158,12 @@ fn lives() -> Vec<Event> {
     let agent_session: Arc<str> = "7f-\u{1f980}".into();
     for traits in [traits, AgentTraits::default()] {
         let (start, agent_session) = (StartNo(1), agent_session.clone());
-        events.push(Event::Agent(AgentEvent::Started { start, agent_session, traits, answer: raw(ODD) }));
+        events.push(Event::Agent(AgentEvent::Started {
+            start,
+            agent_session,
+            traits,
+            answer: raw(ODD),
+        }));
     }
     for reason in [
         EndReason::AgentExited,
@@ -186,9 +208,19 @@ fn lives() -> Vec<Event> {
     }
     events.push(Event::Storage(StorageEvent::Continued));
     let start = StartNo(3);
-    events.push(Event::Agent(AgentEvent::StartFailed { start, exit_code: None, message: None, retry_in: Millis(1) }));
+    events.push(Event::Agent(AgentEvent::StartFailed {
+        start,
+        exit_code: None,
+        message: None,
+        retry_in: Millis(1),
+    }));
     let message = Some("no \"agent\"".into());
-    events.push(Event::Agent(AgentEvent::StartFailed { start, exit_code: Some(1), message, retry_in: Millis(15_000) }));
+    events.push(Event::Agent(AgentEvent::StartFailed {
+        start,
+        exit_code: Some(1),
+        message,
+        retry_in: Millis(15_000),
+    }));
     let setting = |of, id: Option<&str>, category: Option<&str>| AgentSetting {
         of,
         id: id.map(raw),
@@ -224,7 +256,12 @@ fn prompts() -> Vec<Event> {
             key: Some("k\\".into()),
             first: true,
         }),
-        Event::Prompt(PromptEvent::Updated { prompt: prompt(), by: full_sender(), frame: raw(ODD), sender: None }),
+        Event::Prompt(PromptEvent::Updated {
+            prompt: prompt(),
+            by: full_sender(),
+            frame: raw(ODD),
+            sender: None,
+        }),
         Event::Prompt(PromptEvent::Updated {
             prompt: prompt(),
             by: full_sender(),
@@ -256,8 +293,16 @@ fn one_of_each() -> Vec<Event> {
     let mut events = [updates(), lives(), prompts()].concat();
     events.extend(asks().map(|ask| Event::Ask(AskEvent::Opened(ask))));
     for outcome in ask_outcomes() {
-        events.push(Event::Ask(AskEvent::Resolved { ask: AskId(7), outcome: outcome.clone(), by: None }));
-        events.push(Event::Ask(AskEvent::Resolved { ask: AskId(7), outcome, by: Some(full_sender()) }));
+        events.push(Event::Ask(AskEvent::Resolved {
+            ask: AskId(7),
+            outcome: outcome.clone(),
+            by: None,
+        }));
+        events.push(Event::Ask(AskEvent::Resolved {
+            ask: AskId(7),
+            outcome,
+            by: Some(full_sender()),
+        }));
     }
     events.push(Event::Storage(StorageEvent::Snapshot(raw(r#"{"v":1,"state":{}}"#))));
     let body = raw(r#"{"kind":"dreamt","at":1763240000123, "of": {"electric":"sheep"}}"#);
@@ -267,7 +312,8 @@ fn one_of_each() -> Vec<Event> {
 
 /// Events of titles, labels and the archive, and an ending with its later member.
 fn descriptions() -> Vec<Event> {
-    let (text, nothing): (Option<Arc<str>>, Option<Arc<str>>) = (Some("a \"b\"\u{1f980}".into()), None);
+    let (text, nothing): (Option<Arc<str>>, Option<Arc<str>>) =
+        (Some("a \"b\"\u{1f980}".into()), None);
     let ending = Ending {
         status: Status::Error,
         reason: EndReason::StartFailed,
@@ -302,7 +348,13 @@ fn later_events_are_read_as_they_were_written() {
     let failure = Some("out of memory\nstderr: \"killed\"".into());
     let failed = PromptEvent::Ended { prompt: id("p1"), end: PromptEnd::AgentExited, failure };
     let (status, reason) = (Status::Exited, EndReason::Finished);
-    let finished = SessionEvent::Ended(Ending { status, reason, exit_code: None, message: None, needs_login: false });
+    let finished = SessionEvent::Ended(Ending {
+        status,
+        reason,
+        exit_code: None,
+        message: None,
+        needs_login: false,
+    });
     for event in [Event::Prompt(failed), Event::Session(finished)] {
         let text = encoded(&event);
         assert_eq!(decode(&text).unwrap().1, event, "{text:?}");
@@ -378,7 +430,9 @@ fn encode_appends_to_the_buffer() {
 fn an_updates_frame_is_a_part_of_the_body_not_a_copy() {
     for event in updates() {
         let body = encoded(&event);
-        let Ok((_, Event::Agent(AgentEvent::Updated { frame, .. }))) = decode(&body) else { panic!("{body:?}") };
+        let Ok((_, Event::Agent(AgentEvent::Updated { frame, .. }))) = decode(&body) else {
+            panic!("{body:?}")
+        };
         assert!(body.as_ptr_range().contains(&frame.bytes().as_ptr()));
         assert!(body.ends_with(&[frame.bytes().as_ref(), b"}"].concat()));
     }
@@ -400,8 +454,13 @@ fn an_update_in_another_order_of_members_is_read_too() {
 
 #[test]
 fn unknown_members_of_known_events_are_skipped() {
-    let body = Bytes::from_static(br#"{"kind":"prompt_requeued","at":7,"mood":{"good":true},"prompt":"p1"}"#);
-    assert_eq!(decode(&body), Ok((Millis(7), Event::Prompt(PromptEvent::Requeued { prompt: id("p1") }))));
+    let body = Bytes::from_static(
+        br#"{"kind":"prompt_requeued","at":7,"mood":{"good":true},"prompt":"p1"}"#,
+    );
+    assert_eq!(
+        decode(&body),
+        Ok((Millis(7), Event::Prompt(PromptEvent::Requeued { prompt: id("p1") })))
+    );
 }
 
 #[test]
@@ -415,10 +474,14 @@ fn an_unknown_event_is_written_again_as_it_came() {
 
 #[test]
 fn a_snapshot_of_a_newer_version_is_refused_by_number() {
-    let body = Bytes::from_static(br#"{"kind":"snapshot","at":12,"saved":{"v":2,"shape":"unknown"}}"#);
+    let body =
+        Bytes::from_static(br#"{"kind":"snapshot","at":12,"saved":{"v":2,"shape":"unknown"}}"#);
     let error = decode(&body).unwrap_err();
     assert_eq!(error, CodecError::Newer { found: 2, known: 1 });
-    assert_eq!(error.to_string(), "snapshot of format 2, but this version knows up to 1; use a newer wharf");
+    assert_eq!(
+        error.to_string(),
+        "snapshot of format 2, but this version knows up to 1; use a newer wharf"
+    );
 }
 
 #[test]
@@ -453,7 +516,9 @@ fn truncated_record_is_an_error_at_every_length() {
 
 #[test]
 fn text_that_is_not_utf8_is_no_update() {
-    let body = Bytes::from_static(b"{\"kind\":\"agent_updated\",\"at\":1,\"update\":\"plan\",\"frame\":\"\xff\"}");
+    let body = Bytes::from_static(
+        b"{\"kind\":\"agent_updated\",\"at\":1,\"update\":\"plan\",\"frame\":\"\xff\"}",
+    );
     assert!(decode(&body).is_err());
 }
 
@@ -469,11 +534,15 @@ fn the_log_of_version_1_loads() {
         encode(event, *at, &mut again);
         assert_eq!(*body, again);
     }
-    let entries: Vec<_> = (1..).zip(decoded).map(|(seq, (at, event))| (Seq(seq), at, event)).collect();
-    let snapshot =
-        entries.iter().position(|entry| matches!(entry.2, Event::Storage(StorageEvent::Snapshot(_)))).unwrap();
+    let entries: Vec<_> =
+        (1..).zip(decoded).map(|(seq, (at, event))| (Seq(seq), at, event)).collect();
+    let snapshot = entries
+        .iter()
+        .position(|entry| matches!(entry.2, Event::Storage(StorageEvent::Snapshot(_))))
+        .unwrap();
     let whole = Session::restore(Settings::default(), entries.clone()).unwrap();
-    let mut from_snapshot = Session::restore(Settings::default(), entries[snapshot..].to_vec()).unwrap();
+    let mut from_snapshot =
+        Session::restore(Settings::default(), entries[snapshot..].to_vec()).unwrap();
     // Its sums of tokens were made by an older rule.
     assert!(from_snapshot.state().usage.is_outdated() && !whole.state().usage.is_outdated());
     from_snapshot.keep_outdated_sums();
@@ -499,8 +568,12 @@ fn payloads_are_refused_unless_they_are_one_line_of_text() {
 fn capabilities_that_were_added_later_are_kept() {
     let accepts = Some(AcceptedContent { image: true, audio: false, embedded: true });
     let traits = AgentTraits { fork: true, accepts, ..AgentTraits::default() };
-    let event =
-        Event::Agent(AgentEvent::Started { start: StartNo(1), agent_session: "a".into(), traits, answer: raw("{}") });
+    let event = Event::Agent(AgentEvent::Started {
+        start: StartNo(1),
+        agent_session: "a".into(),
+        traits,
+        answer: raw("{}"),
+    });
     assert_eq!(decode(&encoded(&event)).unwrap(), (AT, event));
 }
 
@@ -524,7 +597,11 @@ fn unreadable_events_are_lost_with_their_time_and_never_newer_snapshots() {
         decode(&body).unwrap_err();
         let found = decode_or_lost(Seq(seq), &body).unwrap();
         let Event::Lost(lost) = &found.event else { panic!("{line}") };
-        assert_eq!((found.at, lost.settings, lost.first), (at.map(Millis), settings, Seq(seq)), "{line}");
+        assert_eq!(
+            (found.at, lost.settings, lost.first),
+            (at.map(Millis), settings, Seq(seq)),
+            "{line}"
+        );
     }
     let newer = Bytes::from_static(br#"{"kind":"snapshot","at":1,"saved":{"v":99,"state":{}}}"#);
     assert!(matches!(decode_or_lost(Seq(1), &newer), Err(CodecError::Newer { .. })));

@@ -1,9 +1,9 @@
 //! Deaths of agents and failed starts: the queue survives them, within bounds (rule 12.5).
 
 use wharf_core::{
-    AgentEvent, AgentInput, AgentTraits, ClientInput, Effect, EndReason, Event, Input, LifecycleInput, Millis,
-    OnRestart, PromptEnd, PromptEvent, SessionEvent, Settings, StartFault, StartKind, StartNo, Status, ToolCall,
-    ToolCallState, UpdateKind, WakeCause,
+    AgentEvent, AgentInput, AgentTraits, ClientInput, Effect, EndReason, Event, Input,
+    LifecycleInput, Millis, OnRestart, PromptEnd, PromptEvent, SessionEvent, Settings, StartFault,
+    StartKind, StartNo, Status, ToolCall, ToolCallState, UpdateKind, WakeCause,
 };
 
 use crate::life::{ended, killed, start, starting};
@@ -84,7 +84,9 @@ fn third_death_without_an_answer_ends_the_queue() {
     }
     let step = stage.give(exited(3, Some(1)));
     assert_eq!(step.effects, []);
-    let cut: Vec<_> = ["p1", "p2", "p3", "p4", "p5"].map(|prompt| (prompt, &PromptEnd::AgentExited)).into();
+    let cut: Vec<_> = ["p1", "p2", "p3", "p4", "p5"]
+        .map(|prompt| (prompt, &PromptEnd::AgentExited))
+        .into();
     assert_eq!(ends(&stage), cut);
     assert_eq!(stage.session.state().status, Status::Exited);
 }
@@ -120,7 +122,10 @@ fn agent_that_is_given_up_counts_as_dead() {
         stage.give(started(number + 1, RESUMES));
     }
     assert_eq!(stage.queue(), Vec::<&str>::new());
-    assert_eq!(ends(&stage)[3..], [("p4", &PromptEnd::AgentExited), ("p5", &PromptEnd::AgentExited)]);
+    assert_eq!(
+        ends(&stage)[3..],
+        [("p4", &PromptEnd::AgentExited), ("p5", &PromptEnd::AgentExited)]
+    );
     let reasons = stage.log.iter().filter_map(|(_, _, event)| {
         let Event::Session(SessionEvent::Ended(ending)) = event else { return None };
         Some(ending.reason)
@@ -132,7 +137,10 @@ fn agent_that_is_given_up_counts_as_dead() {
 fn turn_interrupted_by_a_death_is_requeued_once() {
     let mut stage = queued(OnRestart::Requeue, RESUMES);
     let step = stage.give(exited(1, Some(1)));
-    assert_eq!(step.events.first(), Some(&Event::Prompt(PromptEvent::Requeued { prompt: id("p1") })));
+    assert_eq!(
+        step.events.first(),
+        Some(&Event::Prompt(PromptEvent::Requeued { prompt: id("p1") }))
+    );
     assert_eq!(stage.queue(), ["p1", "p2", "p3", "p4", "p5"]);
     stage.give(started(2, RESUMES));
     assert_eq!(stage.turns(), ["p1"]);
@@ -148,7 +156,10 @@ fn turn_interrupted_by_two_restarts_is_requeued_once() {
     stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Queue }));
     stage.give(started(2, RESUMES));
     let step = stage.restart_host();
-    assert_eq!(step.events, [ended("p1", PromptEnd::HostRestarted), killed(EndReason::HostRestarted)]);
+    assert_eq!(
+        step.events,
+        [ended("p1", PromptEnd::HostRestarted), killed(EndReason::HostRestarted)]
+    );
 }
 
 #[test]
@@ -156,14 +167,21 @@ fn host_brings_the_queue_of_a_session_that_answered_nothing_back_afresh() {
     let mut stage = queued(OnRestart::Mark, RESUMES);
     stage.restart_host();
     assert_eq!(
-        stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Queue })).effects,
+        stage
+            .give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Queue }))
+            .effects,
         [start(2, StartKind::New)]
     );
 }
 
 fn retried(start: u64, retry_in: u64) -> Event {
     let (exit_code, message) = (Some(127), Some("not found".into()));
-    Event::Agent(AgentEvent::StartFailed { start: StartNo(start), exit_code, message, retry_in: Millis(retry_in) })
+    Event::Agent(AgentEvent::StartFailed {
+        start: StartNo(start),
+        exit_code,
+        message,
+        retry_in: Millis(retry_in),
+    })
 }
 
 #[test]
@@ -219,8 +237,12 @@ fn first_start_that_the_creator_waits_for_is_not_tried_again() {
 
 #[test]
 fn start_that_needs_a_user_action_is_not_retried() {
-    let permanent =
-        [StartFault::NotInstalled, StartFault::LoginNeeded, StartFault::SettingRefused, StartFault::Impossible];
+    let permanent = [
+        StartFault::NotInstalled,
+        StartFault::LoginNeeded,
+        StartFault::SettingRefused,
+        StartFault::Impossible,
+    ];
     for cause in permanent {
         let mut stage = queued(OnRestart::Mark, RESUMES);
         stage.give(exited(1, Some(1)));
@@ -236,7 +258,10 @@ fn session_that_its_agent_forgot_goes_on_afresh_after_a_death_and_not_otherwise(
     stage.give(answered("p1"));
     stage.give(exited(1, Some(1)));
     let step = stage.give(start_failed_by(2, StartFault::SessionUnknown));
-    assert_eq!(outcome(&step), (vec![retried(2, 0), starting(3, StartKind::New)], vec![start(3, StartKind::New)]));
+    assert_eq!(
+        outcome(&step),
+        (vec![retried(2, 0), starting(3, StartKind::New)], vec![start(3, StartKind::New)])
+    );
 
     let mut stage = Stage::running_with(Settings::default(), RESUMES);
     stage.prompt("p1", "ann");
@@ -260,19 +285,30 @@ fn kill_ends_the_wait_for_the_next_try() {
 
 fn tool(id: &str, state: ToolCallState) -> Input {
     let tool = Some(ToolCall { id: id.into(), state });
-    Input::Agent(AgentInput::Updated { update: UpdateKind::ToolCall, frame: raw("{}"), title: None, tool })
+    Input::Agent(AgentInput::Updated {
+        update: UpdateKind::ToolCall,
+        frame: raw("{}"),
+        title: None,
+        tool,
+    })
 }
 
 /// Returns the tool calls that Wharf ended, in order.
 fn cut(events: &[Event]) -> Vec<&str> {
     let cut = events.iter().filter_map(|event| {
-        let Event::Agent(AgentEvent::Updated { tool: Some(ToolCall { id, state: ToolCallState::Cut }), frame, .. }) =
-            event
+        let Event::Agent(AgentEvent::Updated {
+            tool: Some(ToolCall { id, state: ToolCallState::Cut }),
+            frame,
+            ..
+        }) = event
         else {
             return None;
         };
         let told = frame.as_str();
-        assert!(told.contains(r#""sessionId":"sess_1""#) && told.contains(r#""status":"failed""#), "{id} in {told}");
+        assert!(
+            told.contains(r#""sessionId":"sess_1""#) && told.contains(r#""status":"failed""#),
+            "{id} in {told}"
+        );
         Some(&**id)
     });
     cut.collect()
@@ -282,7 +318,9 @@ fn cut(events: &[Event]) -> Vec<&str> {
 fn tool_calls_of_an_interrupted_turn_are_failed() {
     let begin = || {
         let mut stage = queued(OnRestart::Mark, RESUMES);
-        for (id, state) in [("a", ToolCallState::Open), ("b", ToolCallState::Open), ("c", ToolCallState::Open)] {
+        for (id, state) in
+            [("a", ToolCallState::Open), ("b", ToolCallState::Open), ("c", ToolCallState::Open)]
+        {
             stage.give(tool(id, state));
         }
         stage.give(tool("b", ToolCallState::Closed));
@@ -301,8 +339,16 @@ fn tool_calls_of_an_interrupted_turn_are_failed() {
     assert_eq!(cut(&stage.wait(30_000).events), ["a", "c"]);
     // The updates come before the end of their turn.
     let step = begin().kill(EndReason::User);
-    let ends = step.events.iter().position(|event| matches!(event, Event::Prompt(PromptEvent::Ended { .. })));
-    assert!(step.events.iter().position(|event| matches!(event, Event::Agent(AgentEvent::Updated { .. }))) < ends);
+    let ends = step
+        .events
+        .iter()
+        .position(|event| matches!(event, Event::Prompt(PromptEvent::Ended { .. })));
+    assert!(
+        step.events
+            .iter()
+            .position(|event| matches!(event, Event::Agent(AgentEvent::Updated { .. })))
+            < ends
+    );
 }
 
 #[test]
@@ -319,7 +365,10 @@ fn agent_that_ended_without_a_host_gets_no_further_prompt_and_the_queue_stays() 
     let mut stage = queued(OnRestart::Mark, RESUMES);
     stage.adopt_ended_agent();
     let step = stage.give(answered("p1"));
-    assert!(!step.effects.iter().any(|effect| matches!(effect, Effect::SendPrompt { .. })), "{step:?}");
+    assert!(
+        !step.effects.iter().any(|effect| matches!(effect, Effect::SendPrompt { .. })),
+        "{step:?}"
+    );
     assert_eq!((stage.turns().len(), stage.queue()), (0, vec!["p2", "p3", "p4", "p5"]));
     stage.prompt("p6", "ann");
     assert_eq!(stage.queue(), ["p2", "p3", "p4", "p5", "p6"]);

@@ -1,8 +1,8 @@
 //! Forks: sessions that begin as a copy of another one (rule 17.10).
 
 use wharf_core::{
-    AgentEvent, AgentSetting, AgentTraits, EndReason, Ending, Event, Input, LifecycleInput, NewSession, SessionEvent,
-    SettingSpelling, Settings, StartFault, StartKind, Status,
+    AgentEvent, AgentSetting, AgentTraits, EndReason, Ending, Event, Input, LifecycleInput,
+    NewSession, SessionEvent, SettingSpelling, Settings, StartFault, StartKind, Status,
 };
 
 use crate::life::{start, starting};
@@ -25,8 +25,17 @@ fn running_fork(traits: AgentTraits) -> Stage {
 
 #[test]
 fn fork_is_told_its_title_and_settings_before_its_agent_copies_the_source() {
-    let mode = AgentSetting { of: SettingSpelling::Mode, id: None, category: None, value: raw("\"plan\"") };
-    let new = NewSession { title: Some("copy".into()), agent_settings: Some(vec![mode.clone()]), ..new_fork() };
+    let mode = AgentSetting {
+        of: SettingSpelling::Mode,
+        id: None,
+        category: None,
+        value: raw("\"plan\""),
+    };
+    let new = NewSession {
+        title: Some("copy".into()),
+        agent_settings: Some(vec![mode.clone()]),
+        ..new_fork()
+    };
     let created = Event::Session(SessionEvent::Created(new.origin.clone()));
     let stage = Stage::starting_new(new);
     let renamed = Event::Session(SessionEvent::Renamed { title: Some("copy".into()), by: None });
@@ -48,7 +57,10 @@ fn fork_whose_host_dies_before_the_agent_has_answered_is_dead_for_good() {
         message: None,
         needs_login: false,
     };
-    assert_eq!((state.status, state.ending.as_ref(), state.resumable()), (Status::Killed, Some(&ending), false));
+    assert_eq!(
+        (state.status, state.ending.as_ref(), state.resumable()),
+        (Status::Killed, Some(&ending), false)
+    );
     assert!(!state.forkable());
 }
 
@@ -80,7 +92,11 @@ fn fork_of_an_agent_that_cannot_come_back_copies_again_until_it_has_answered() {
     assert_eq!(stage.give(exited(2, Some(1))).effects, [start(3, StartKind::New)]);
     stage.give(started(3, FORGETS));
     stage.prompt("p5", "ann");
-    assert_eq!(stage.give(exited(3, Some(1))).effects, [start(4, StartKind::New)], "it is no copy any more");
+    assert_eq!(
+        stage.give(exited(3, Some(1))).effects,
+        [start(4, StartKind::New)],
+        "it is no copy any more"
+    );
 }
 
 #[test]

@@ -1,23 +1,33 @@
 //! One client on several connections: its prompts stay its own, and a cancel ends the prompts that its sender meant.
 
 use wharf_core::{
-    AskEvent, AskKind, AskOutcome, CancelScope, ChosenId, ClientInput, Effect, Event, Input, LifecycleInput, OnRestart,
-    PromptEnd, PromptEvent, Reply, Role, Sender, Seq, Settings, Step, Submission,
+    AskEvent, AskKind, AskOutcome, CancelScope, ChosenId, ClientInput, Effect, Event, Input,
+    LifecycleInput, OnRestart, PromptEnd, PromptEvent, Reply, Role, Sender, Seq, Settings, Step,
+    Submission,
 };
 
 use crate::stage::*;
 
 /// Returns the client with the id `chosen`, on this connection.
 fn known(chosen: &str, connection: &str) -> Sender {
-    Sender { chosen: Some(ChosenId::parse(chosen).unwrap()), ..sender(connection) }
+    Sender {
+        chosen: Some(ChosenId::parse(chosen).unwrap()),
+        ..sender(connection)
+    }
 }
 
 fn submit_as(prompt: &str, sender: Sender) -> Input {
-    Input::Client(ClientInput::Prompt(Submission { sender, ..submission(prompt, "", wharf_core::Overlap::Queue) }))
+    Input::Client(ClientInput::Prompt(Submission {
+        sender,
+        ..submission(prompt, "", wharf_core::Overlap::Queue)
+    }))
 }
 
 fn cancel(by: Sender, seen: Seq, settled: Seq) -> Input {
-    Input::Client(ClientInput::Cancel { by, scope: CancelScope { seen, settled, clear_queue: false } })
+    Input::Client(ClientInput::Cancel {
+        by,
+        scope: CancelScope { seen, settled, clear_queue: false },
+    })
 }
 
 fn crossed(step: &Step) -> bool {
@@ -28,7 +38,8 @@ fn crossed(step: &Step) -> bool {
 fn cancelled(step: &Step) -> Vec<&str> {
     let ended = step.events.iter().filter_map(|event| {
         if let Event::Prompt(
-            PromptEvent::Ended { prompt, end: PromptEnd::Cancelled, .. } | PromptEvent::CancelRequested { prompt, .. },
+            PromptEvent::Ended { prompt, end: PromptEnd::Cancelled, .. }
+            | PromptEvent::CancelRequested { prompt, .. },
         ) = event
         {
             return Some(prompt.as_str());
@@ -74,7 +85,10 @@ fn clients_with_the_same_id_and_different_tokens_are_different_clients() {
     let head = stage.session.head();
     assert_eq!(cancelled(&stage.give(cancel(token("tok_2"), head, head))), ["p2"]);
     // An agent is not its user, whatever id it gives itself.
-    let agent = Sender { parent: Some(wharf_core::SessionId::new("sess_0")), ..token("tok_1") };
+    let agent = Sender {
+        parent: Some(wharf_core::SessionId::new("sess_0")),
+        ..token("tok_1")
+    };
     assert!(!agent.is_same_client(&token("tok_1")));
 }
 
@@ -82,7 +96,9 @@ fn clients_with_the_same_id_and_different_tokens_are_different_clients() {
 fn client_that_comes_back_with_the_id_it_was_given_is_known_again() {
     assert!(known("cli_1", "cli_2").is_same_client(&sender("cli_1")));
     let peer = wharf_core::Peer { id: "phone".into(), role: None };
-    assert!(known("phone", "cli_2").is_same_client(&Sender { peer: Some(peer), ..sender("cli_1") }));
+    assert!(
+        known("phone", "cli_2").is_same_client(&Sender { peer: Some(peer), ..sender("cli_1") })
+    );
 }
 
 #[test]
@@ -141,7 +157,8 @@ fn interrupt_ends_the_running_turn_and_keeps_the_callers_queue() {
     let mut stage = Stage::running();
     stage.prompt("p1", "ann");
     stage.prompt("p2", "bob");
-    let step = stage.give(Input::Client(ClientInput::Interrupt { by: sender("bob"), force: false }));
+    let step =
+        stage.give(Input::Client(ClientInput::Interrupt { by: sender("bob"), force: false }));
     assert_eq!(cancelled(&step), ["p1"]);
     assert_eq!(stage.queue(), ["p2"]);
     stage.give(attach("eve", Role::Observer, false));
@@ -169,9 +186,16 @@ fn two_connections_of_one_client_are_counted_listed_and_announced_once() {
     assert_eq!(step.effects, []);
     let Reply::Joined(joined) = step.reply else { panic!("not joined") };
     assert_eq!((joined.others.len(), stage.session.clients()), (0, 1));
-    assert_eq!(stage.give(Input::Client(ClientInput::Detach { sender: known("phone", "c1") })).effects, []);
+    assert_eq!(
+        stage
+            .give(Input::Client(ClientInput::Detach { sender: known("phone", "c1") }))
+            .effects,
+        []
+    );
     assert_eq!(stage.session.clients(), 1);
-    let gone = stage.give(Input::Client(ClientInput::Detach { sender: known("phone", "c2") })).effects;
+    let gone = stage
+        .give(Input::Client(ClientInput::Detach { sender: known("phone", "c2") }))
+        .effects;
     assert!(matches!(&gone[..], [Effect::AnnouncePresence { connected: false, .. }]));
 }
 
@@ -195,15 +219,25 @@ fn decline_on_one_connection_counts_for_the_client() {
         by: known("phone", "c2"),
         frame: decline_frame("phone"),
     }));
-    assert!(matches!(&step.events[..], [Event::Ask(AskEvent::Resolved { outcome: AskOutcome::Declined { .. }, .. })]));
+    assert!(matches!(
+        &step.events[..],
+        [Event::Ask(AskEvent::Resolved { outcome: AskOutcome::Declined { .. }, .. })]
+    ));
     // A client that declined and lost a connection still counts as declined.
     stage.attach("bob");
     stage.give(asked(AskKind::Permission, "1"));
     let ask = *stage.session.state().asks.last_key_value().unwrap().0;
-    stage.give(Input::Client(ClientInput::Decline { ask, by: known("phone", "c2"), frame: decline_frame("phone") }));
+    stage.give(Input::Client(ClientInput::Decline {
+        ask,
+        by: known("phone", "c2"),
+        frame: decline_frame("phone"),
+    }));
     stage.give(Input::Client(ClientInput::Detach { sender: known("phone", "c2") }));
     let step = stage.give(decline(ask, "bob"));
-    assert!(matches!(&step.events[..], [Event::Ask(AskEvent::Resolved { outcome: AskOutcome::Declined { .. }, .. })]));
+    assert!(matches!(
+        &step.events[..],
+        [Event::Ask(AskEvent::Resolved { outcome: AskOutcome::Declined { .. }, .. })]
+    ));
 }
 
 #[test]

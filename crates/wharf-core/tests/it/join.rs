@@ -1,8 +1,8 @@
 //! Attaching, detaching, roles, idleness (rules 4.8, 4.9) and the data for joining clients (rule 3.5).
 
 use wharf_core::{
-    AgentInput, AskKind, Attachment, ClientInput, Effect, EndReason, Event, Input, Joined, Member, Millis, Raw, Reply,
-    Role, Sender, SessionEvent, Settings, Status, Step, UpdateKind,
+    AgentInput, AskKind, Attachment, ClientInput, Effect, EndReason, Event, Input, Joined, Member,
+    Millis, Raw, Reply, Role, Sender, SessionEvent, Settings, Status, Step, UpdateKind,
 };
 
 use crate::stage::*;
@@ -21,7 +21,12 @@ fn presence(client: &str, role: Role, connected: bool) -> Effect {
 }
 
 fn updated(update: UpdateKind, frame: &str, title: Option<&str>) -> Input {
-    Input::Agent(AgentInput::Updated { update, frame: raw(frame), title: title.map(Into::into), tool: None })
+    Input::Agent(AgentInput::Updated {
+        update,
+        frame: raw(frame),
+        title: title.map(Into::into),
+        tool: None,
+    })
 }
 
 #[test]
@@ -109,8 +114,13 @@ fn agent_attached_to_its_own_session_does_not_keep_it_awake() {
             wake: false,
             needs_agent: false,
         })));
-        let (clients, deadline) = if client == "own" { (0, Some(since.after(Millis(100)))) } else { (1, None) };
-        assert_eq!((stage.session.clients(), stage.session.deadline()), (clients, deadline), "{client}");
+        let (clients, deadline) =
+            if client == "own" { (0, Some(since.after(Millis(100)))) } else { (1, None) };
+        assert_eq!(
+            (stage.session.clients(), stage.session.deadline()),
+            (clients, deadline),
+            "{client}"
+        );
     }
     assert_eq!(stage.session.members().count(), 2, "both are there");
 }
@@ -132,7 +142,10 @@ fn the_latest_of_each_state_update_is_kept_for_joiners() {
     }
     let latest = &stage.session.state().latest;
     let new: Option<Raw> = Some(raw(r#""new""#));
-    assert_eq!([&latest.commands, &latest.mode, &latest.config, &latest.info, &latest.usage], [&new; 5]);
+    assert_eq!(
+        [&latest.commands, &latest.mode, &latest.config, &latest.info, &latest.usage],
+        [&new; 5]
+    );
     assert_eq!(latest.title.as_deref(), Some("Title"));
 }
 

@@ -1,8 +1,9 @@
 //! Starts, exits, kills and coming back (rules 2.4, 2.6, 2.10).
 
 use wharf_core::{
-    AgentEvent, AgentTraits, AskEvent, AskOutcome, Effect, EndReason, Ending, Event, Millis, PromptEnd, PromptEvent,
-    Refusal, Reply, Role, SessionEvent, Settings, StartKind, StartNo, Status, WakeCause,
+    AgentEvent, AgentTraits, AskEvent, AskOutcome, Effect, EndReason, Ending, Event, Millis,
+    PromptEnd, PromptEvent, Refusal, Reply, Role, SessionEvent, Settings, StartKind, StartNo,
+    Status, WakeCause,
 };
 use wharf_core::{Input, LifecycleInput};
 
@@ -61,7 +62,10 @@ fn busy(traits: AgentTraits) -> Stage {
 fn a_new_session_starts_its_agent() {
     let stage = Stage::starting(Settings::default());
     let step = &stage.first;
-    assert_eq!(step.events, [Event::Session(SessionEvent::Created(origin())), starting(1, StartKind::New)]);
+    assert_eq!(
+        step.events,
+        [Event::Session(SessionEvent::Created(origin())), starting(1, StartKind::New)]
+    );
     assert_eq!(step.effects, [start(1, StartKind::New)]);
     assert_eq!(stage.session.state().status, Status::Starting);
 }
@@ -136,14 +140,20 @@ fn agent_that_finished_a_turn_is_brought_back_for_the_queue() {
     let exit = exit(Status::Exited, EndReason::AgentExited, Some(1), "bye");
     assert_eq!(step.events, [cut_off("p2"), exit, starting(2, StartKind::Resume)]);
     assert_eq!(step.effects, [start(2, StartKind::Resume)]);
-    assert!(matches!(stage.give(started(2, RESUMES)).effects.as_slice(), [Effect::SendPrompt { .. }]));
+    assert!(matches!(
+        stage.give(started(2, RESUMES)).effects.as_slice(),
+        [Effect::SendPrompt { .. }]
+    ));
 }
 
 #[test]
 fn session_returns_by_load_when_the_agent_cannot_resume() {
     let mut stage = busy(AgentTraits { load: true, ..AgentTraits::default() });
     stage.kill(EndReason::Closed);
-    assert_eq!(stage.give(Input::Lifecycle(LifecycleInput::Resume)).effects, [start(2, StartKind::Load)]);
+    assert_eq!(
+        stage.give(Input::Lifecycle(LifecycleInput::Resume)).effects,
+        [start(2, StartKind::Load)]
+    );
 }
 
 #[test]
@@ -158,8 +168,14 @@ fn a_prompt_brings_a_cold_session_back() {
     ));
     assert_eq!(step.effects, [start(2, StartKind::Resume)]);
     let state = stage.session.state();
-    assert_eq!((state.status, state.ended_at, state.ending.clone()), (Status::Starting, None, None));
-    assert!(matches!(stage.give(started(2, RESUMES)).effects.as_slice(), [Effect::SendPrompt { .. }]));
+    assert_eq!(
+        (state.status, state.ended_at, state.ending.clone()),
+        (Status::Starting, None, None)
+    );
+    assert!(matches!(
+        stage.give(started(2, RESUMES)).effects.as_slice(),
+        [Effect::SendPrompt { .. }]
+    ));
     assert_eq!(stage.session.state().agent_session.as_deref(), Some("agent-2"));
 }
 
@@ -179,7 +195,10 @@ fn only_an_explicit_resume_undoes_a_users_kill() {
     stage.kill(EndReason::User);
     assert_refused(&stage.prompt("p1", "ann"), &Refusal::Killed);
     assert_eq!(stage.give(wake("ann", Role::Controller)).events, []);
-    assert_eq!(stage.give(Input::Lifecycle(LifecycleInput::Resume)).effects, [start(2, StartKind::Resume)]);
+    assert_eq!(
+        stage.give(Input::Lifecycle(LifecycleInput::Resume)).effects,
+        [start(2, StartKind::Resume)]
+    );
 }
 
 #[test]
@@ -199,8 +218,14 @@ fn wake_does_not_undo_a_users_kill() {
     let mut stage = busy(RESUMES);
     stage.kill(EndReason::HostShutdown);
     stage.kill(EndReason::User);
-    assert_refused(&stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Queue })), &Refusal::Killed);
-    assert_refused(&stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Caller })), &Refusal::Killed);
+    assert_refused(
+        &stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Queue })),
+        &Refusal::Killed,
+    );
+    assert_refused(
+        &stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Caller })),
+        &Refusal::Killed,
+    );
     assert_refused(
         &stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::HostStart })),
         &Refusal::Killed,
@@ -217,7 +242,9 @@ fn wake_for_the_queue_is_refused_when_the_queue_is_empty() {
         &Refusal::NotResumable,
     );
     assert_eq!(
-        stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Caller })).effects,
+        stage
+            .give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Caller }))
+            .effects,
         [start(2, StartKind::Resume)]
     );
 }
@@ -240,13 +267,17 @@ fn host_that_starts_does_not_undo_a_close() {
         &Refusal::NotResumable,
     );
     assert_eq!(
-        stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Caller })).effects,
+        stage
+            .give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Caller }))
+            .effects,
         [start(2, StartKind::Resume)]
     );
     stage.give(started(2, RESUMES));
     stage.kill(EndReason::HostShutdown);
     assert_eq!(
-        stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::HostStart })).effects,
+        stage
+            .give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::HostStart }))
+            .effects,
         [start(3, StartKind::Resume)]
     );
 }
@@ -281,11 +312,17 @@ fn a_kill_ends_everything_once() {
 fn a_shutdown_of_the_host_keeps_the_queue_of_a_session_that_can_come_back() {
     let mut stage = busy(RESUMES);
     let step = stage.kill(EndReason::HostShutdown);
-    assert_eq!(step.events, [ended("p1", PromptEnd::HostShutdown), killed(EndReason::HostShutdown)]);
+    assert_eq!(
+        step.events,
+        [ended("p1", PromptEnd::HostShutdown), killed(EndReason::HostShutdown)]
+    );
     assert_eq!(stage.queue(), ["p2"]);
     stage.restart_host();
     stage.give(Input::Lifecycle(LifecycleInput::Resume));
-    assert!(matches!(stage.give(started(2, RESUMES)).effects.as_slice(), [Effect::SendPrompt { .. }]));
+    assert!(matches!(
+        stage.give(started(2, RESUMES)).effects.as_slice(),
+        [Effect::SendPrompt { .. }]
+    ));
 }
 
 #[test]
@@ -300,7 +337,10 @@ fn a_users_kill_of_a_cold_session_keeps_it_from_coming_back() {
     let mut stage = busy(RESUMES);
     stage.kill(EndReason::HostShutdown);
     let step = stage.kill(EndReason::User);
-    assert_eq!(outcome(&step), (vec![ended("p2", PromptEnd::SessionEnded), killed(EndReason::User)], vec![]));
+    assert_eq!(
+        outcome(&step),
+        (vec![ended("p2", PromptEnd::SessionEnded), killed(EndReason::User)], vec![])
+    );
     assert_refused(&stage.prompt("p3", "ann"), &Refusal::Killed);
 }
 

@@ -1,8 +1,8 @@
 //! Turns that take too long, or in which the agent is silent (rule 2.8).
 
 use wharf_core::{
-    AgentInput, Effect, EndReason, Event, Input, Millis, PromptEnd, PromptEvent, SessionEvent, Settings, StartKind,
-    Status, TurnLimit, UpdateKind,
+    AgentInput, Effect, EndReason, Event, Input, Millis, PromptEnd, PromptEvent, SessionEvent,
+    Settings, StartKind, Status, TurnLimit, UpdateKind,
 };
 
 use crate::life::{ended, start, stop};
@@ -11,7 +11,12 @@ use crate::stage::*;
 fn limited(deadline: Option<u64>, no_progress: Option<u64>) -> Stage {
     let (turn_deadline, no_progress) = (deadline.map(Millis), no_progress.map(Millis));
     let mut stage = Stage::running_with(
-        Settings { turn_deadline, no_progress, cancel_timeout: None, ..Settings::default() },
+        Settings {
+            turn_deadline,
+            no_progress,
+            cancel_timeout: None,
+            ..Settings::default()
+        },
         RESUMES,
     );
     stage.prompt("p1", "ann");
@@ -19,7 +24,12 @@ fn limited(deadline: Option<u64>, no_progress: Option<u64>) -> Stage {
 }
 
 fn cancelled(prompt: &str, limit: TurnLimit) -> Event {
-    Event::Prompt(PromptEvent::CancelRequested { prompt: id(prompt), by: None, limit: Some(limit), reason: None })
+    Event::Prompt(PromptEvent::CancelRequested {
+        prompt: id(prompt),
+        by: None,
+        limit: Some(limit),
+        reason: None,
+    })
 }
 
 #[test]

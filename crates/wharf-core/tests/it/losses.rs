@@ -1,8 +1,8 @@
 //! Sessions whose log has lost events.
 
 use wharf_core::{
-    AgentEvent, AgentInput, Event, Input, LifecycleInput, LostEvents, Millis, OnRestart, Origin, PromptEnd,
-    PromptEvent, Seq, Session, Settings, SettingsLoss, StartKind, Status,
+    AgentEvent, AgentInput, Event, Input, LifecycleInput, LostEvents, Millis, OnRestart, Origin,
+    PromptEnd, PromptEvent, Seq, Session, Settings, SettingsLoss, StartKind, Status,
 };
 
 use crate::stage::*;
@@ -24,10 +24,12 @@ fn session_without_its_first_event_goes_on_with_what_is_known_beside_the_log() {
     let whole = stage.session.state().clone();
     lose(&mut log, 0, SettingsLoss::None);
     let created_at = whole.created_at;
-    let restored = Session::restore_without_beginning(Settings::default(), origin(), created_at, log.clone());
+    let restored =
+        Session::restore_without_beginning(Settings::default(), origin(), created_at, log.clone());
     assert_eq!(*restored.state(), whole);
     let unknown = Origin { adapter: "".into(), cwd: "".into(), ..origin() };
-    let restored = Session::restore_without_beginning(Settings::default(), unknown, created_at, log);
+    let restored =
+        Session::restore_without_beginning(Settings::default(), unknown, created_at, log);
     assert_eq!((restored.head(), restored.state().way_back()), (stage.session.head(), None));
 }
 
@@ -42,17 +44,28 @@ fn expect_one_end_of_a_turn_with_a_lost_end(settings: Settings) {
     let mut stage = Stage::running_with(settings, RESUMES);
     stage.prompt("p1", "ann");
     stage.give(answered("p1"));
-    let end = stage.log.iter().position(|(.., event)| matches!(event, Event::Prompt(PromptEvent::Ended { .. })));
+    let end = stage
+        .log
+        .iter()
+        .position(|(.., event)| matches!(event, Event::Prompt(PromptEvent::Ended { .. })));
     stage.kill(wharf_core::EndReason::HostShutdown);
     lose(&mut stage.log, end.unwrap(), SettingsLoss::None);
     let step = stage.restart_host();
-    let [Event::Prompt(PromptEvent::Ended { end: PromptEnd::HostRestarted, .. })] = &step.events[..] else {
+    let [Event::Prompt(PromptEvent::Ended { end: PromptEnd::HostRestarted, .. })] =
+        &step.events[..]
+    else {
         panic!("{step:?}")
     };
     assert!(!stage.session.state().status.is_alive());
     stage.give(Input::Lifecycle(LifecycleInput::Resume));
     assert_eq!(stage.session.state().status, Status::Starting);
-    assert!(stage.restart_host().events.iter().all(|event| !matches!(event, Event::Prompt(_))));
+    assert!(
+        stage
+            .restart_host()
+            .events
+            .iter()
+            .all(|event| !matches!(event, Event::Prompt(_)))
+    );
 }
 
 #[test]
@@ -61,7 +74,10 @@ fn turn_whose_end_is_lost_does_not_run_again_beside_one_that_was_cut_off() {
     let mut stage = Stage::running_with(settings, RESUMES);
     stage.prompt("p1", "ann");
     stage.give(answered("p1"));
-    let end = stage.log.iter().position(|(.., event)| matches!(event, Event::Prompt(PromptEvent::Ended { .. })));
+    let end = stage
+        .log
+        .iter()
+        .position(|(.., event)| matches!(event, Event::Prompt(PromptEvent::Ended { .. })));
     stage.prompt("p2", "ann");
     lose(&mut stage.log, end.unwrap(), SettingsLoss::None);
     let step = stage.restart_host();
@@ -85,13 +101,19 @@ fn session_whose_agent_start_is_lost_goes_on_with_what_is_known_beside_the_log()
     let mut stage = Stage::running_with(Settings::default(), RESUMES);
     stage.prompt("p1", "ann");
     stage.give(answered("p1"));
-    let started = stage.log.iter().position(|(.., event)| matches!(event, Event::Agent(AgentEvent::Started { .. })));
+    let started = stage
+        .log
+        .iter()
+        .position(|(.., event)| matches!(event, Event::Agent(AgentEvent::Started { .. })));
     lose(&mut stage.log, started.unwrap(), SettingsLoss::Certain);
     let mut restored = stage.restored();
     assert_eq!((restored.state().status, restored.state().way_back()), (Status::Starting, None));
     restored.recall_agent("agent-1".into(), RESUMES);
     restored.recall_running_agent();
-    assert_eq!((restored.state().status, restored.state().way_back()), (Status::Running, Some(StartKind::Resume)));
+    assert_eq!(
+        (restored.state().status, restored.state().way_back()),
+        (Status::Running, Some(StartKind::Resume))
+    );
     assert_eq!(restored.state().settings_loss, SettingsLoss::Certain);
     let adopted = LifecycleInput::AgentAdopted { is_idle: true, has_ended: false };
     assert_eq!(restored.handle(Input::Lifecycle(adopted), stage.now).events, []);
@@ -108,7 +130,11 @@ fn lost_settings_are_known_again_when_an_agent_that_starts_tells_all_of_them() {
     stage.give(Input::Lifecycle(LifecycleInput::Resume));
     stage.give(started(2, RESUMES));
     stage.give(settings_changed(false));
-    assert_eq!(stage.session.state().settings_loss, SettingsLoss::Certain, "this may be one setting of many");
+    assert_eq!(
+        stage.session.state().settings_loss,
+        SettingsLoss::Certain,
+        "this may be one setting of many"
+    );
     stage.give(settings_changed(true));
     assert_eq!(stage.session.state().settings_loss, SettingsLoss::None);
     let step = stage.give(settings_changed(true));
@@ -129,6 +155,7 @@ fn missing_start_of_an_agent_tells_that_settings_may_be_lost() {
         .iter()
         .position(|(.., event)| matches!(event, Event::Agent(AgentEvent::Starting { start, .. }) if start.0 == 2));
     let log = stage.log.split_off(second.unwrap() + 1);
-    let restored = Session::restore_without_beginning(Settings::default(), origin(), Millis(1), log);
+    let restored =
+        Session::restore_without_beginning(Settings::default(), origin(), Millis(1), log);
     assert_eq!(restored.state().settings_loss, SettingsLoss::Possible);
 }

@@ -1,8 +1,8 @@
 //! A full disk: the agent is paused, deadlines move, and cancels and kills still work (rule 10.5).
 
 use wharf_core::{
-    Effect, EndReason, Event, Input, Millis, PauseReason, PromptEnd, PromptEvent, SessionEvent, Settings, Status,
-    StorageEvent, StorageInput, TurnLimit,
+    Effect, EndReason, Event, Input, Millis, PauseReason, PromptEnd, PromptEvent, SessionEvent,
+    Settings, Status, StorageEvent, StorageInput, TurnLimit,
 };
 
 use crate::life::ended;
@@ -13,11 +13,17 @@ const FULL: Input = Input::Storage(StorageInput::Failed { why: PauseReason::Stor
 #[test]
 fn storage_pause_is_recorded_with_its_end() {
     let mut stage = Stage::running();
-    assert_eq!(stage.give(FULL).events, [Event::Storage(StorageEvent::Paused { why: PauseReason::StorageFull })]);
+    assert_eq!(
+        stage.give(FULL).events,
+        [Event::Storage(StorageEvent::Paused { why: PauseReason::StorageFull })]
+    );
     assert_nothing(&stage.give(FULL));
     assert!(stage.session.state().paused.is_some());
     assert_eq!(stage.restored().state(), stage.session.state());
-    assert_eq!(stage.give(Input::Storage(StorageInput::Back)).events, [Event::Storage(StorageEvent::Continued)]);
+    assert_eq!(
+        stage.give(Input::Storage(StorageInput::Back)).events,
+        [Event::Storage(StorageEvent::Continued)]
+    );
     assert_nothing(&stage.give(Input::Storage(StorageInput::Back)));
     assert_eq!(stage.session.state().paused, None);
 }
@@ -32,7 +38,10 @@ fn no_turn_begins_during_a_storage_pause() {
     assert!(
         matches!(
             step.events[..],
-            [Event::Storage(StorageEvent::Continued), Event::Prompt(PromptEvent::TurnStarted { .. })]
+            [
+                Event::Storage(StorageEvent::Continued),
+                Event::Prompt(PromptEvent::TurnStarted { .. })
+            ]
         ),
         "{step:?}"
     );
@@ -60,7 +69,10 @@ fn deadline_is_extended_by_the_time_of_a_storage_pause() {
     assert!(
         matches!(
             step.events[..],
-            [Event::Prompt(PromptEvent::CancelRequested { limit: Some(TurnLimit::NoProgress), .. })]
+            [Event::Prompt(PromptEvent::CancelRequested {
+                limit: Some(TurnLimit::NoProgress),
+                ..
+            })]
         ),
         "{step:?}"
     );
@@ -82,11 +94,18 @@ fn cancel_and_kill_work_during_a_storage_pause() {
     assert_eq!(stage.cancel("ann").effects, [Effect::SendCancel]);
     let step = stage.kill(EndReason::User);
     assert!(
-        matches!(&step.events[..], [Event::Prompt(PromptEvent::Ended { .. }), Event::Session(SessionEvent::Ended(_))]),
+        matches!(
+            &step.events[..],
+            [Event::Prompt(PromptEvent::Ended { .. }), Event::Session(SessionEvent::Ended(_))]
+        ),
         "{step:?}"
     );
     let state = stage.session.state();
-    assert_eq!((state.status, state.paused), (Status::Killed, None), "there is nobody to be held any more");
+    assert_eq!(
+        (state.status, state.paused),
+        (Status::Killed, None),
+        "there is nobody to be held any more"
+    );
     assert_nothing(&stage.give(FULL));
 }
 

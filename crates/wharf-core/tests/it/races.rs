@@ -1,8 +1,8 @@
 //! Races that the core decides.
 
 use wharf_core::{
-    AgentEvent, AgentInput, AskKind, CancelScope, ClientInput, Effect, EndReason, Event, Input, LifecycleInput,
-    PromptEnd, PromptEvent, Refusal, Reply, Role, Settings, StartKind, Status,
+    AgentEvent, AgentInput, AskKind, CancelScope, ClientInput, Effect, EndReason, Event, Input,
+    LifecycleInput, PromptEnd, PromptEvent, Refusal, Reply, Role, Settings, StartKind, Status,
 };
 
 use crate::life::{ended, killed, start, starting, stop};
@@ -67,7 +67,10 @@ fn a_turn_that_ends_by_itself_after_a_cancel_ends_as_the_agent_says() {
     stage.prompt("p1", "ann");
     stage.cancel("ann");
     let step = stage.give(answered("p1"));
-    assert!(matches!(&step.events[..], [Event::Prompt(PromptEvent::Ended { end: PromptEnd::Answered { .. }, .. })]));
+    assert!(matches!(
+        &step.events[..],
+        [Event::Prompt(PromptEvent::Ended { end: PromptEnd::Answered { .. }, .. })]
+    ));
     // The deadline of the cancel has no effect any more.
     assert_nothing(&stage.wait(60_000));
 }
@@ -83,9 +86,15 @@ fn a_cancel_does_not_hit_the_next_queued_turn() {
     let scope = CancelScope { seen, settled: seen, clear_queue: false };
     assert_nothing(&stage.give(Input::Client(ClientInput::Cancel { by: sender("ann"), scope })));
     // Once the start of the turn has been shown to her, the cancel means it.
-    let scope = CancelScope { seen: stage.session.head(), settled: stage.session.head(), clear_queue: false };
+    let scope = CancelScope {
+        seen: stage.session.head(),
+        settled: stage.session.head(),
+        clear_queue: false,
+    };
     assert_eq!(
-        stage.give(Input::Client(ClientInput::Cancel { by: sender("ann"), scope })).effects,
+        stage
+            .give(Input::Client(ClientInput::Cancel { by: sender("ann"), scope }))
+            .effects,
         [Effect::SendCancel]
     );
 }
@@ -99,7 +108,9 @@ fn a_cancel_hits_the_callers_own_turn_before_its_beginning_was_shown() {
     stage.give(answered("p1"));
     let scope = CancelScope { seen, settled: seen, clear_queue: false };
     assert_eq!(
-        stage.give(Input::Client(ClientInput::Cancel { by: sender("ann"), scope })).effects,
+        stage
+            .give(Input::Client(ClientInput::Cancel { by: sender("ann"), scope }))
+            .effects,
         [Effect::SendCancel]
     );
 }
@@ -122,7 +133,10 @@ fn a_kill_beats_a_start() {
     let mut stage = Stage::starting(Settings::default());
     stage.prompt("p1", "ann");
     let step = stage.kill(EndReason::User);
-    assert_eq!(outcome(&step), (vec![ended("p1", PromptEnd::SessionEnded), killed(EndReason::User)], vec![stop(1)]));
+    assert_eq!(
+        outcome(&step),
+        (vec![ended("p1", PromptEnd::SessionEnded), killed(EndReason::User)], vec![stop(1)])
+    );
     // The start succeeds all the same, and its agent is stopped.
     assert_eq!(outcome(&stage.give(started(1, RESUMES))), (vec![], vec![stop(1)]));
     assert_nothing(&stage.give(start_failed(1)));
@@ -134,7 +148,10 @@ fn a_kill_beats_a_start() {
 fn a_kill_after_the_start_is_a_kill() {
     let mut stage = Stage::starting(Settings::default());
     stage.give(started(1, RESUMES));
-    assert_eq!(outcome(&stage.kill(EndReason::User)), (vec![killed(EndReason::User)], vec![stop(1)]));
+    assert_eq!(
+        outcome(&stage.kill(EndReason::User)),
+        (vec![killed(EndReason::User)], vec![stop(1)])
+    );
 }
 
 #[test]
@@ -154,7 +171,10 @@ fn two_loads_at_once_start_one_agent() {
 fn messages_of_an_earlier_start_are_dropped() {
     let mut stage = Stage::running_with(Settings::default(), RESUMES);
     stage.kill(EndReason::Closed);
-    assert_eq!(stage.give(Input::Lifecycle(LifecycleInput::Resume)).effects, [start(2, StartKind::Resume)]);
+    assert_eq!(
+        stage.give(Input::Lifecycle(LifecycleInput::Resume)).effects,
+        [start(2, StartKind::Resume)]
+    );
     assert_nothing(&stage.give(exited(1, Some(0))));
     assert_nothing(&stage.give(started(1, RESUMES)));
     assert_nothing(&stage.give(start_failed(1)));

@@ -1,8 +1,8 @@
 //! The state that a dead host leaves, and its treatment by the next one (rule 2.7).
 
 use wharf_core::{
-    AgentTraits, AskEvent, AskOutcome, Effect, EndReason, Event, Input, LifecycleInput, Millis, OnRestart, PromptEnd,
-    PromptEvent, Seq, Session, Settings, Status,
+    AgentTraits, AskEvent, AskOutcome, Effect, EndReason, Event, Input, LifecycleInput, Millis,
+    OnRestart, PromptEnd, PromptEvent, Seq, Session, Settings, Status,
 };
 
 use crate::life::{ended, killed};
@@ -21,7 +21,8 @@ fn turn_interrupted_by_a_crash_ends_and_the_queue_survives() {
     let ask = stage.ask("0");
     let step = stage.restart_host();
     let gone = Event::Ask(AskEvent::Resolved { ask, outcome: AskOutcome::AgentGone, by: None });
-    let events = vec![gone, ended("p1", PromptEnd::HostRestarted), killed(EndReason::HostRestarted)];
+    let events =
+        vec![gone, ended("p1", PromptEnd::HostRestarted), killed(EndReason::HostRestarted)];
     assert_eq!(outcome(&step), (events, vec![]));
     assert_eq!(stage.queue(), ["p2"]);
     assert!(stage.session.state().resumable());
@@ -47,7 +48,13 @@ fn cancelled_turn_of_an_agent_that_is_taken_over_has_its_time_again() {
     stage.cancel("ann");
     stage.adopt_agent();
     assert!(stage.wait(40).events.is_empty());
-    assert!(stage.wait(20).effects.iter().any(|effect| matches!(effect, Effect::StopAgent { .. })));
+    assert!(
+        stage
+            .wait(20)
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::StopAgent { .. }))
+    );
 }
 
 #[test]
@@ -58,7 +65,8 @@ fn ask_of_an_agent_that_is_taken_over_has_its_time_again() {
     let ask = stage.ask("0");
     stage.adopt_agent();
     assert!(stage.wait(40).events.is_empty());
-    let cancelled = Event::Ask(AskEvent::Resolved { ask, outcome: AskOutcome::Cancelled, by: None });
+    let cancelled =
+        Event::Ask(AskEvent::Resolved { ask, outcome: AskOutcome::Cancelled, by: None });
     assert_eq!(stage.wait(20).events, [cancelled]);
 }
 
@@ -82,7 +90,10 @@ fn turn_interrupted_by_a_crash_can_be_requeued_first() {
     let step = stage.restart_host();
     assert_eq!(
         step.events,
-        [Event::Prompt(PromptEvent::Requeued { prompt: id("p1") }), killed(EndReason::HostRestarted)]
+        [
+            Event::Prompt(PromptEvent::Requeued { prompt: id("p1") }),
+            killed(EndReason::HostRestarted)
+        ]
     );
     assert_eq!(stage.queue(), ["p1", "p2"]);
     stage.give(Input::Lifecycle(LifecycleInput::Resume));
@@ -114,7 +125,10 @@ fn a_session_that_was_starting_is_killed_by_the_restart() {
     let mut stage = Stage::starting(Settings::default());
     stage.prompt("p1", "ann");
     let step = stage.restart_host();
-    assert_eq!(step.events, [ended("p1", PromptEnd::HostRestarted), killed(EndReason::HostRestarted)]);
+    assert_eq!(
+        step.events,
+        [ended("p1", PromptEnd::HostRestarted), killed(EndReason::HostRestarted)]
+    );
 }
 
 #[test]
@@ -141,7 +155,10 @@ fn a_log_with_holes_and_unknown_events_is_restored_as_far_as_it_goes() {
     for hole in 1..stage.log.len() {
         let mut log = stage.log.clone();
         log.remove(hole);
-        let unknown = Event::Unknown { kind: "dreamt".into(), body: raw(r#"{"kind":"dreamt","at":1}"#) };
+        let unknown = Event::Unknown {
+            kind: "dreamt".into(),
+            body: raw(r#"{"kind":"dreamt","at":1}"#),
+        };
         let (last, at) = (log.last().unwrap().0, stage.now);
         log.push((Seq(last.0 + 7), at, unknown));
         let mut session = Session::restore(stage.settings.clone(), log).unwrap();
@@ -149,6 +166,9 @@ fn a_log_with_holes_and_unknown_events_is_restored_as_far_as_it_goes() {
         // No turn or ask is left open, whichever events the hole contained.
         session.handle(Input::Lifecycle(LifecycleInput::HostRestarted), at);
         let state = session.state();
-        assert!(state.turns.is_empty() && state.asks.is_empty() && !state.status.is_alive(), "hole at {hole}");
+        assert!(
+            state.turns.is_empty() && state.asks.is_empty() && !state.status.is_alive(),
+            "hole at {hole}"
+        );
     }
 }

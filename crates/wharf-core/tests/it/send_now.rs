@@ -1,8 +1,8 @@
 //! Sending a queued prompt at once, and ending a turn by force (rules 17.3, 17.4).
 
 use wharf_core::{
-    AgentTraits, ClientInput, Effect, EndReason, Event, Input, PromptEnd, PromptEvent, Refusal, Reply, Role,
-    SessionEvent, Settings, StartKind, StartNo,
+    AgentTraits, ClientInput, Effect, EndReason, Event, Input, PromptEnd, PromptEvent, Refusal,
+    Reply, Role, SessionEvent, Settings, StartKind, StartNo,
 };
 
 use crate::life::{ended, start, starting};
@@ -44,7 +44,10 @@ fn sent_prompt_runs_next_and_interrupts_the_turn_in_one_step() {
 fn sent_prompt_that_is_next_already_only_interrupts() {
     let mut stage = busy(RESUMES);
     let step = stage.give(send_now("p2", "ann", false));
-    assert!(matches!(&step.events[..], [Event::Prompt(PromptEvent::CancelRequested { .. })]), "{step:?}");
+    assert!(
+        matches!(&step.events[..], [Event::Prompt(PromptEvent::CancelRequested { .. })]),
+        "{step:?}"
+    );
     assert_nothing(&stage.give(send_now("p2", "ann", false)));
 }
 
@@ -69,8 +72,14 @@ fn agent_gets_no_more_prompts_at_once_than_may_wait() {
 fn steered_prompt_goes_to_an_agent_that_queues_by_itself() {
     let mut stage = busy(QUEUES);
     let step = stage.give(send_now("p3", "ann", true));
-    assert!(matches!(&step.events[..], [Event::Prompt(PromptEvent::TurnStarted { .. })]), "{step:?}");
-    assert!(matches!(&step.effects[..], [Effect::SendPrompt { prompt, .. }] if *prompt == id("p3")), "{step:?}");
+    assert!(
+        matches!(&step.events[..], [Event::Prompt(PromptEvent::TurnStarted { .. })]),
+        "{step:?}"
+    );
+    assert!(
+        matches!(&step.effects[..], [Effect::SendPrompt { prompt, .. }] if *prompt == id("p3")),
+        "{step:?}"
+    );
     assert_eq!((stage.turns(), stage.queue()), (vec!["p1", "p3"], vec!["p2"]));
 }
 

@@ -1,7 +1,8 @@
 //! Snapshots: a restore may begin at any of them and gives the same state.
 
 use wharf_core::{
-    AgentInput, Event, Input, Millis, PromptEvent, Seq, Session, Settings, State, StorageEvent, UpdateKind,
+    AgentInput, Event, Input, Millis, PromptEvent, Seq, Session, Settings, State, StorageEvent,
+    UpdateKind,
 };
 
 use crate::stage::*;
@@ -84,7 +85,8 @@ fn a_restore_from_any_snapshot_equals_one_from_the_beginning() {
         folded.apply(*seq, *at, event);
     }
     for from in taken {
-        let restored = Session::restore(stage.settings.clone(), stage.log[from..].to_vec()).unwrap();
+        let restored =
+            Session::restore(stage.settings.clone(), stage.log[from..].to_vec()).unwrap();
         assert_eq!(*restored.state(), folded);
     }
 }

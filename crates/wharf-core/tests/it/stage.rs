@@ -1,9 +1,10 @@
 //! A session with its log, for scenarios.
 
 use wharf_core::{
-    AgentInput, AgentTraits, AskId, AskKind, Attachment, CancelScope, ClientInput, Effect, EndReason, Epoch, Event,
-    EventId, ForkSource, Input, LifecycleInput, Millis, NewSession, Origin, Overlap, PromptId, Raw, Refusal, Reply,
-    Role, Sender, Seq, Session, SessionId, Settings, StartFault, StartNo, Step, Submission,
+    AgentInput, AgentTraits, AskId, AskKind, Attachment, CancelScope, ClientInput, Effect,
+    EndReason, Epoch, Event, EventId, ForkSource, Input, LifecycleInput, Millis, NewSession,
+    Origin, Overlap, PromptId, Raw, Refusal, Reply, Role, Sender, Seq, Session, SessionId,
+    Settings, StartFault, StartNo, Step, Submission,
 };
 
 pub(crate) struct Stage {
@@ -46,7 +47,13 @@ impl Stage {
     pub(crate) fn starting_new(new: NewSession) -> Self {
         let (settings, now) = (new.settings.clone(), Millis(1_000));
         let (session, first) = Session::create(new, now);
-        let mut stage = Self { session, settings, log: Vec::new(), now, first: Step::default() };
+        let mut stage = Self {
+            session,
+            settings,
+            log: Vec::new(),
+            now,
+            first: Step::default(),
+        };
         stage.keep(&first);
         stage.first = first;
         stage
@@ -68,7 +75,11 @@ impl Stage {
         self.now.0 += 1;
         let step = self.session.handle(input, self.now);
         self.keep(&step);
-        assert_eq!(*self.session.state(), *self.restored().state(), "live and restored state differ");
+        assert_eq!(
+            *self.session.state(),
+            *self.restored().state(),
+            "live and restored state differ"
+        );
         step
     }
 
@@ -86,13 +97,19 @@ impl Stage {
     /// Lets the host die, and another one take over the running agent.
     pub(crate) fn adopt_agent(&mut self) -> Step {
         self.session = self.restored();
-        self.give(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle: false, has_ended: false }))
+        self.give(Input::Lifecycle(LifecycleInput::AgentAdopted {
+            is_idle: false,
+            has_ended: false,
+        }))
     }
 
     /// Lets the host die, and another one take in the output of the agent, which has ended meanwhile.
     pub(crate) fn adopt_ended_agent(&mut self) -> Step {
         self.session = self.restored();
-        self.give(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle: false, has_ended: true }))
+        self.give(Input::Lifecycle(LifecycleInput::AgentAdopted {
+            is_idle: false,
+            has_ended: true,
+        }))
     }
 
     pub(crate) fn restored(&self) -> Session {
@@ -160,7 +177,11 @@ pub(crate) fn origin() -> Origin {
 
 pub(crate) fn fork_source() -> ForkSource {
     let event = EventId { epoch: Epoch(3), seq: Seq(45) };
-    ForkSource { session: SessionId::new("sess_0"), event, agent_session: "source".into() }
+    ForkSource {
+        session: SessionId::new("sess_0"),
+        event,
+        agent_session: "source".into(),
+    }
 }
 
 pub(crate) fn raw(text: &str) -> Raw {
@@ -189,7 +210,14 @@ pub(crate) fn prompt_frame(prompt: &str) -> Raw {
 
 pub(crate) fn submission(prompt: &str, client: &str, overlap: Overlap) -> Submission {
     let (frame, sender) = (prompt_frame(prompt), sender(client));
-    Submission { prompt: id(prompt), sender, frame, key: None, overlap, to_agent: false }
+    Submission {
+        prompt: id(prompt),
+        sender,
+        frame,
+        key: None,
+        overlap,
+        to_agent: false,
+    }
 }
 
 pub(crate) fn submit(prompt: &str, client: &str, overlap: Overlap) -> Input {
@@ -199,11 +227,18 @@ pub(crate) fn submit(prompt: &str, client: &str, overlap: Overlap) -> Input {
 /// Returns a prompt with a key, whose content depends on the key.
 pub(crate) fn keyed(prompt: &str, client: &str, key: &str) -> Input {
     let (frame, key) = (prompt_frame(key), Some(key.into()));
-    Input::Client(ClientInput::Prompt(Submission { key, frame, ..submission(prompt, client, Overlap::Queue) }))
+    Input::Client(ClientInput::Prompt(Submission {
+        key,
+        frame,
+        ..submission(prompt, client, Overlap::Queue)
+    }))
 }
 
 pub(crate) fn to_agent(prompt: &str, client: &str) -> Input {
-    Input::Client(ClientInput::Prompt(Submission { to_agent: true, ..submission(prompt, client, Overlap::Queue) }))
+    Input::Client(ClientInput::Prompt(Submission {
+        to_agent: true,
+        ..submission(prompt, client, Overlap::Queue)
+    }))
 }
 
 pub(crate) fn attach(client: &str, role: Role, elicits: bool) -> Input {
@@ -256,13 +291,25 @@ pub(crate) fn start_failed(start: u64) -> Input {
 
 pub(crate) fn start_failed_by(start: u64, cause: StartFault) -> Input {
     let (exit_code, message) = (Some(127), "not found".into());
-    Input::Agent(AgentInput::StartFailed { start: StartNo(start), cause, is_awaited: false, exit_code, message })
+    Input::Agent(AgentInput::StartFailed {
+        start: StartNo(start),
+        cause,
+        is_awaited: false,
+        exit_code,
+        message,
+    })
 }
 
 /// The failure of a start that the session's creator waits for.
 pub(crate) fn awaited_start_failed(start: u64) -> Input {
     let (cause, exit_code, message) = (StartFault::Other, Some(127), "not found".into());
-    Input::Agent(AgentInput::StartFailed { start: StartNo(start), cause, is_awaited: true, exit_code, message })
+    Input::Agent(AgentInput::StartFailed {
+        start: StartNo(start),
+        cause,
+        is_awaited: true,
+        exit_code,
+        message,
+    })
 }
 
 pub(crate) fn exited(start: u64, exit_code: Option<i32>) -> Input {
@@ -288,7 +335,13 @@ pub(crate) fn asked(kind: AskKind, request: &str) -> Input {
         AskKind::Elicitation => Vec::new(),
     };
     let frame = raw(&format!(r#"{{"id":{request},"method":"ask"}}"#));
-    Input::Agent(AgentInput::Asked { kind, agent_request: raw(request), frame, options, tool_call: None })
+    Input::Agent(AgentInput::Asked {
+        kind,
+        agent_request: raw(request),
+        frame,
+        options,
+        tool_call: None,
+    })
 }
 
 pub(crate) fn pick(ask: AskId, client: &str, option: &str) -> Input {
@@ -301,7 +354,9 @@ pub(crate) fn pick(ask: AskId, client: &str, option: &str) -> Input {
 }
 
 pub(crate) fn pick_frame(option: &str) -> Raw {
-    raw(&format!(r#"{{"id":3,"result":{{"outcome":{{"outcome":"selected","optionId":"{option}"}}}}}}"#))
+    raw(&format!(
+        r#"{{"id":3,"result":{{"outcome":{{"outcome":"selected","optionId":"{option}"}}}}}}"#
+    ))
 }
 
 pub(crate) fn decline(ask: AskId, client: &str) -> Input {

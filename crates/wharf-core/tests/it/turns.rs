@@ -1,8 +1,9 @@
 //! Prompts, the queue and cancelling (§7).
 
 use wharf_core::{
-    AgentInput, AskEvent, AskOutcome, AskReply, CancelScope, ClientInput, Effect, Event, Input, Overlap, PromptEnd,
-    PromptEvent, PromptReceipt, Raw, Refusal, Reply, Role, Sender, Seq, Settings, Step, Submission, TurnState,
+    AgentInput, AskEvent, AskOutcome, AskReply, CancelScope, ClientInput, Effect, Event, Input,
+    Overlap, PromptEnd, PromptEvent, PromptReceipt, Raw, Refusal, Reply, Role, Sender, Seq,
+    Settings, Step, Submission, TurnState,
 };
 
 use crate::stage::*;
@@ -13,13 +14,21 @@ fn receipt(step: &Step) -> PromptReceipt {
 }
 
 fn was_busy(step: &Step) -> bool {
-    let Reply::Cancelled { was_busy, .. } = step.reply else { panic!("no cancel: {:?}", step.reply) };
+    let Reply::Cancelled { was_busy, .. } = step.reply else {
+        panic!("no cancel: {:?}", step.reply)
+    };
     was_busy
 }
 
 fn accepted(prompt: &str, client: &str, first: bool) -> Event {
     let frame = prompt_frame(prompt);
-    Event::Prompt(PromptEvent::Accepted { prompt: id(prompt), sender: sender(client), frame, key: None, first })
+    Event::Prompt(PromptEvent::Accepted {
+        prompt: id(prompt),
+        sender: sender(client),
+        frame,
+        key: None,
+        first,
+    })
 }
 
 fn turn_started(prompt: &str, content: u64) -> Event {
@@ -51,8 +60,19 @@ fn cancel_requested(prompt: &str, client: &str) -> Event {
 fn a_prompt_to_an_idle_session_runs_at_once() {
     let mut stage = Stage::running();
     let step = stage.prompt("p1", "ann");
-    assert_eq!(outcome(&step), (vec![accepted("p1", "ann", false), turn_started("p1", 4)], vec![sent("p1")]));
-    assert_eq!(receipt(&step), PromptReceipt { prompt: id("p1"), position: None, duplicate: false, end: None });
+    assert_eq!(
+        outcome(&step),
+        (vec![accepted("p1", "ann", false), turn_started("p1", 4)], vec![sent("p1")])
+    );
+    assert_eq!(
+        receipt(&step),
+        PromptReceipt {
+            prompt: id("p1"),
+            position: None,
+            duplicate: false,
+            end: None
+        }
+    );
     assert_eq!(stage.session.state().turn(), TurnState::Running);
 }
 
@@ -63,7 +83,10 @@ fn prompts_queue_in_the_order_of_arrival_over_all_clients() {
     assert_eq!(receipt(&stage.prompt("p2", "bob")).position, Some(0));
     assert_eq!(receipt(&stage.prompt("p3", "ann")).position, Some(1));
     let step = stage.give(answered("p1"));
-    assert_eq!(outcome(&step), (vec![ended("p1", answered_end()), turn_started("p2", 6)], vec![sent("p2")]));
+    assert_eq!(
+        outcome(&step),
+        (vec![ended("p1", answered_end()), turn_started("p2", 6)], vec![sent("p2")])
+    );
     assert_eq!((stage.turns(), stage.queue()), (vec!["p2"], vec!["p3"]));
 }
 
@@ -101,7 +124,10 @@ fn an_interrupt_cancels_the_running_turn_and_runs_before_the_queue() {
     let step = stage.give(submit("p3", "bob", Overlap::Interrupt));
     assert_eq!(
         outcome(&step),
-        (vec![accepted("p3", "bob", true), cancel_requested("p1", "bob")], vec![Effect::SendCancel])
+        (
+            vec![accepted("p3", "bob", true), cancel_requested("p1", "bob")],
+            vec![Effect::SendCancel]
+        )
     );
     assert_eq!(stage.queue(), ["p3", "p2"]);
     assert_eq!(stage.give(answered("p1")).effects, [sent("p3")]);
@@ -175,19 +201,29 @@ fn idempotency_key_belongs_to_its_sender_and_one_content() {
             ..submission(prompt, client, Overlap::Queue)
         }))
     };
-    let (one, other) = (r#"{"id":1,"params":{"prompt":[{"a":1,"b":2}]}}"#, r#"{"id":1,"params":{"prompt":["b"]}}"#);
+    let (one, other) = (
+        r#"{"id":1,"params":{"prompt":[{"a":1,"b":2}]}}"#,
+        r#"{"id":1,"params":{"prompt":["b"]}}"#,
+    );
     let mut stage = Stage::running();
     stage.give(said("p1", "ann", Some("tok_a"), one));
     for (prompt, token) in [("p2", Some("tok_b")), ("p3", None)] {
         let theirs = receipt(&stage.give(said(prompt, "bob", token, other)));
-        assert_eq!((theirs.prompt, theirs.duplicate), (id(prompt), false), "another's key is another key");
+        assert_eq!(
+            (theirs.prompt, theirs.duplicate),
+            (id(prompt), false),
+            "another's key is another key"
+        );
     }
     for round in ["before a restart", "after it"] {
         // Connection, request id and spelling differ; the user and the content are the same.
         let again = r#"{"params":{"_meta":{"x":1},"prompt":[{"b":2, "a":1}]},"id":7}"#;
         let known = receipt(&stage.give(said("p9", "ann again", Some("tok_a"), again)));
         assert_eq!((known.prompt, known.duplicate), (id("p1"), true), "{round}");
-        assert_refused(&stage.give(said("p9", "ann", Some("tok_a"), other)), &Refusal::KeyReused(id("p1")));
+        assert_refused(
+            &stage.give(said("p9", "ann", Some("tok_a"), other)),
+            &Refusal::KeyReused(id("p1")),
+        );
         assert_refused(&stage.give(said("p9", "eve", None, one)), &Refusal::KeyReused(id("p3")));
         stage.restart_host();
     }
@@ -195,9 +231,12 @@ fn idempotency_key_belongs_to_its_sender_and_one_content() {
 
 #[test]
 fn only_the_last_thousand_keys_are_kept() {
-    let mut stage = Stage::running_with(Settings { max_queue: 5_000, ..Settings::default() }, RESUMES);
+    let mut stage =
+        Stage::running_with(Settings { max_queue: 5_000, ..Settings::default() }, RESUMES);
     for n in 0..=1_000 {
-        let step = stage.session.handle(keyed(&format!("p{n}"), "ann", &format!("k{n}")), stage.now);
+        let step = stage
+            .session
+            .handle(keyed(&format!("p{n}"), "ann", &format!("k{n}")), stage.now);
         assert!(!receipt(&step).duplicate);
     }
     let repeat = stage.session.handle(keyed("q1", "ann", "k1"), stage.now);
@@ -210,7 +249,10 @@ fn an_agent_that_queues_by_itself_is_handed_the_prompt_while_it_works() {
     let mut stage = Stage::running_with(Settings::default(), QUEUES);
     stage.prompt("p1", "ann");
     let step = stage.give(to_agent("p2", "bob"));
-    assert_eq!(outcome(&step), (vec![accepted("p2", "bob", false), turn_started("p2", 6)], vec![sent("p2")]));
+    assert_eq!(
+        outcome(&step),
+        (vec![accepted("p2", "bob", false), turn_started("p2", 6)], vec![sent("p2")])
+    );
     assert_eq!(stage.turns(), ["p1", "p2"]);
     // The queue goes on when all of them have ended.
     stage.prompt("p3", "ann");
@@ -269,7 +311,10 @@ fn a_waiting_prompt_can_be_changed_moved_and_removed_by_everyone() {
         Input::Client(ClientInput::MovePrompt { prompt: id(prompt), by: sender("bob"), position })
     };
     let step = stage.give(moved("p4", 0));
-    assert_eq!(step.events, [Event::Prompt(PromptEvent::Moved { prompt: id("p4"), by: by.clone(), position: 0 })]);
+    assert_eq!(
+        step.events,
+        [Event::Prompt(PromptEvent::Moved { prompt: id("p4"), by: by.clone(), position: 0 })]
+    );
     assert_eq!(stage.queue(), ["p4", "p2", "p3"]);
     // A position past the end means the end; moving to the current position changes nothing.
     stage.give(moved("p4", 99));
@@ -277,7 +322,11 @@ fn a_waiting_prompt_can_be_changed_moved_and_removed_by_everyone() {
     assert_nothing(&stage.give(moved("p4", 2)));
 
     let frame: Raw = prompt_frame("p2, but better");
-    stage.give(Input::Client(ClientInput::UpdatePrompt { prompt: id("p2"), by: by.clone(), frame: frame.clone() }));
+    stage.give(Input::Client(ClientInput::UpdatePrompt {
+        prompt: id("p2"),
+        by: by.clone(),
+        frame: frame.clone(),
+    }));
     let updated_at = stage.session.head().0;
     let queued = &stage.session.state().queue[0];
     assert_eq!(
@@ -287,7 +336,8 @@ fn a_waiting_prompt_can_be_changed_moved_and_removed_by_everyone() {
     );
     let (_, content_sender) = stage.log.last().unwrap().2.prompt_content().unwrap();
     assert_eq!(*content_sender, sender("ann"));
-    let step = stage.give(Input::Client(ClientInput::RemovePrompt { prompt: id("p3"), by: by.clone() }));
+    let step =
+        stage.give(Input::Client(ClientInput::RemovePrompt { prompt: id("p3"), by: by.clone() }));
     assert_eq!(step.events, [ended("p3", PromptEnd::Removed { by: Some(by) })]);
     let step = stage.give(answered("p1"));
     assert_eq!(step.effects, [Effect::SendPrompt { prompt: id("p2"), frame }]);
@@ -306,7 +356,11 @@ fn queue_control_of_a_started_or_unknown_prompt_is_refused() {
         let (prompt, by, frame) = (id(prompt), sender("ann"), prompt_frame("x"));
         for input in [
             Input::Client(ClientInput::RemovePrompt { prompt: prompt.clone(), by: by.clone() }),
-            Input::Client(ClientInput::UpdatePrompt { prompt: prompt.clone(), by: by.clone(), frame }),
+            Input::Client(ClientInput::UpdatePrompt {
+                prompt: prompt.clone(),
+                by: by.clone(),
+                frame,
+            }),
             Input::Client(ClientInput::MovePrompt { prompt, by, position: 0 }),
         ] {
             assert_refused(&stage.give(input), &refusal);
@@ -321,9 +375,16 @@ fn a_cancel_tells_the_agent_first_and_answers_the_open_asks_of_the_turn() {
     let ask = stage.ask("0");
     let step = stage.cancel("bob");
     assert!(was_busy(&step));
-    let resolved = Event::Ask(AskEvent::Resolved { ask, outcome: AskOutcome::Cancelled, by: Some(sender("bob")) });
+    let resolved = Event::Ask(AskEvent::Resolved {
+        ask,
+        outcome: AskOutcome::Cancelled,
+        by: Some(sender("bob")),
+    });
     let reply = Effect::AnswerAsk { agent_request: raw("0"), reply: AskReply::Cancelled };
-    assert_eq!(outcome(&step), (vec![cancel_requested("p1", "bob"), resolved], vec![Effect::SendCancel, reply]));
+    assert_eq!(
+        outcome(&step),
+        (vec![cancel_requested("p1", "bob"), resolved], vec![Effect::SendCancel, reply])
+    );
     // The turn ends when the agent says so.
     assert_eq!(stage.turns(), ["p1"]);
     assert_eq!(stage.give(answered("p1")).events, [ended("p1", answered_end())]);
@@ -376,7 +437,11 @@ fn a_cancel_can_clear_everyones_queue() {
     let mut stage = Stage::running();
     stage.prompt("p1", "ann");
     stage.prompt("p2", "bob");
-    let scope = CancelScope { seen: stage.session.head(), settled: stage.session.head(), clear_queue: true };
+    let scope = CancelScope {
+        seen: stage.session.head(),
+        settled: stage.session.head(),
+        clear_queue: true,
+    };
     stage.give(Input::Client(ClientInput::Cancel { by: sender("ann"), scope }));
     assert_eq!(stage.queue(), Vec::<&str>::new());
 }
@@ -417,7 +482,10 @@ fn cancel_ends_only_turns_whose_start_the_caller_has_seen() {
     let cancel = |by: &str| Input::Client(ClientInput::Cancel { by: sender(by), scope });
     assert_eq!(stage.give(cancel("cat")).events, [cancel_requested("p1", "cat")]);
     // The other turn needs a cancel of its own.
-    assert_eq!(outcome(&stage.cancel("cat")), (vec![cancel_requested("p2", "cat")], vec![Effect::SendCancel]));
+    assert_eq!(
+        outcome(&stage.cancel("cat")),
+        (vec![cancel_requested("p2", "cat")], vec![Effect::SendCancel])
+    );
 }
 
 #[test]
@@ -425,7 +493,10 @@ fn prompt_event_records_its_sender() {
     let mut stage = Stage::running();
     let parent = Some(wharf_core::SessionId::new("sess_0"));
     let who = wharf_core::Sender { name: Some("Ann's editor".into()), parent, ..sender("ann") };
-    let submission = Submission { sender: who.clone(), ..submission("p1", "ann", Overlap::Queue) };
+    let submission = Submission {
+        sender: who.clone(),
+        ..submission("p1", "ann", Overlap::Queue)
+    };
     stage.give(Input::Client(ClientInput::Prompt(submission)));
     assert_eq!(stage.session.state().turns[0].sender, who);
 }

@@ -44,7 +44,8 @@ impl Demo {
     }
 
     fn cancel_turn(&mut self) -> Result<()> {
-        self.agent.send_notification("session/cancel", json!({ "sessionId": self.session }))
+        self.agent
+            .send_notification("session/cancel", json!({ "sessionId": self.session }))
     }
 
     /// Ends this process and starts another one with the same state directory.
@@ -80,7 +81,10 @@ fn joined_text(updates: &[Value]) -> String {
 /// Returns the updates in these lines; other messages are skipped.
 fn parse_updates(lines: &[Vec<u8>]) -> Vec<Value> {
     let messages = lines.iter().filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-    messages.map(|message| message["params"]["update"].clone()).filter(|update| !update.is_null()).collect()
+    messages
+        .map(|message| message["params"]["update"].clone())
+        .filter(|update| !update.is_null())
+        .collect()
 }
 
 /// Returns the answer to a permission request that chooses this option.

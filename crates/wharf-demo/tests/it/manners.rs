@@ -19,7 +19,14 @@ fn wrong_requests_get_their_error_codes() -> Result<()> {
     assert_eq!(error_code(&mut demo, "session/new", json!({}))?, -32602);
     assert_eq!(error_code(&mut demo, "session/prompt", json!({ "sessionId": "nobody" }))?, -32002);
     assert_eq!(error_code(&mut demo, "session/load", json!({ "sessionId": "../demo-1" }))?, -32002);
-    assert_eq!(error_code(&mut demo, "session/set_mode", json!({ "sessionId": session, "modeId": "fast" }))?, -32602);
+    assert_eq!(
+        error_code(
+            &mut demo,
+            "session/set_mode",
+            json!({ "sessionId": session, "modeId": "fast" })
+        )?,
+        -32602
+    );
     let option = json!({ "sessionId": session, "configId": "pace", "value": "frantic" });
     assert_eq!(error_code(&mut demo, "session/set_config_option", option)?, -32602);
     let prompt = json!({ "sessionId": session, "prompt": [{ "type": "text", "text": "error" }] });
@@ -31,7 +38,9 @@ fn wrong_requests_get_their_error_codes() -> Result<()> {
 fn malformed_input_is_answered_and_the_agent_goes_on() -> Result<()> {
     let mut demo = Demo::start()?;
     demo.agent.send_line(b"{ not json")?;
-    demo.agent.expect("parse error", |message| message["error"]["code"] == -32700 && message["id"].is_null())?;
+    demo.agent.expect("parse error", |message| {
+        message["error"]["code"] == -32700 && message["id"].is_null()
+    })?;
     demo.agent.send_line(b"[]")?;
     demo.agent.expect("refusal", |message| message["error"]["code"] == -32600)?;
     demo.agent.send_line(b"")?;
@@ -49,7 +58,9 @@ fn a_second_prompt_is_refused_while_one_runs_but_other_sessions_go_on() -> Resul
     let refused = demo.agent.wait_response(second)?;
     assert_eq!(refused["error"]["code"], -32600);
     assert_eq!(refused["error"]["message"], "a prompt is already running in this session");
-    let other = demo.agent.call_method("session/new", json!({ "cwd": "/tmp", "mcpServers": [] }))?;
+    let other = demo
+        .agent
+        .call_method("session/new", json!({ "cwd": "/tmp", "mcpServers": [] }))?;
     let other = other["sessionId"].as_str().unwrap_or_default().to_owned();
     assert_eq!(demo.agent.send_prompt(&other, "echo hi")?.0["result"]["stopReason"], "end_turn");
     demo.cancel_turn()?;
@@ -79,8 +90,12 @@ fn the_end_of_the_input_ends_the_agent_even_in_a_hard_hang() -> Result<()> {
 fn closing_a_session_cancels_its_turn_and_forgets_it() -> Result<()> {
     let mut demo = Demo::start()?;
     let id = demo.start_prompt("hang")?;
-    let close = demo.agent.start_request("session/close", json!({ "sessionId": demo.session }))?;
-    let ends = [demo.agent.expect("an end", |message| message["id"] == id || message["id"] == close)?];
+    let close = demo
+        .agent
+        .start_request("session/close", json!({ "sessionId": demo.session }))?;
+    let ends = [demo
+        .agent
+        .expect("an end", |message| message["id"] == id || message["id"] == close)?];
     let other = if ends[0]["id"] == id { close } else { id };
     demo.agent.wait_response(other)?;
     let again = demo.start_prompt("hello")?;

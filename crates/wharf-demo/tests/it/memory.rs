@@ -7,14 +7,26 @@ use crate::{Demo, list_kinds};
 
 /// Returns the updates received between two positions, without state updates.
 fn content_since(demo: &Demo, from: usize) -> Vec<Value> {
-    let messages = demo.agent.received[from..].iter().filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let messages = demo.agent.received[from..]
+        .iter()
+        .filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let updates = messages.map(|message| message["params"]["update"].clone());
-    let state = ["available_commands_update", "session_info_update", "usage_update", "config_option_update"];
-    updates.filter(|update| update["sessionUpdate"].as_str().is_some_and(|kind| !state.contains(&kind))).collect()
+    let state = [
+        "available_commands_update",
+        "session_info_update",
+        "usage_update",
+        "config_option_update",
+    ];
+    updates
+        .filter(|update| {
+            update["sessionUpdate"].as_str().is_some_and(|kind| !state.contains(&kind))
+        })
+        .collect()
 }
 
 fn load_session(demo: &mut Demo, method: &str) -> Result<Value> {
-    demo.agent.call_method(method, json!({ "sessionId": demo.session, "cwd": "/tmp", "mcpServers": [] }))
+    demo.agent
+        .call_method(method, json!({ "sessionId": demo.session, "cwd": "/tmp", "mcpServers": [] }))
 }
 
 #[test]
@@ -35,8 +47,10 @@ fn load_in_a_new_process_replays_exactly_what_was_sent() -> Result<()> {
         .filter_map(|update| update["content"]["text"].as_str())
         .collect();
     assert_eq!(prompts, ["hello", "tool", "burst 300 40"]);
-    let answers: Vec<&Value> =
-        replayed.iter().filter(|update| update["sessionUpdate"] != "user_message_chunk").collect();
+    let answers: Vec<&Value> = replayed
+        .iter()
+        .filter(|update| update["sessionUpdate"] != "user_message_chunk")
+        .collect();
     assert_eq!(answers, sent.iter().collect::<Vec<_>>());
     assert_eq!(demo.send_prompt("echo on we go")?.0, "end_turn");
     Ok(())
@@ -46,7 +60,8 @@ fn load_in_a_new_process_replays_exactly_what_was_sent() -> Result<()> {
 fn resume_replays_nothing_and_keeps_mode_options_and_title() -> Result<()> {
     let mut demo = Demo::start()?;
     demo.send_prompt("the first prompt")?;
-    demo.agent.call_method("session/set_mode", json!({ "sessionId": demo.session, "modeId": "auto" }))?;
+    demo.agent
+        .call_method("session/set_mode", json!({ "sessionId": demo.session, "modeId": "auto" }))?;
     let mut demo = demo.restart()?;
     let from = demo.agent.received.len();
     let answer = load_session(&mut demo, "session/resume")?;
@@ -56,7 +71,8 @@ fn resume_replays_nothing_and_keeps_mode_options_and_title() -> Result<()> {
     let (_, updates) = demo.send_prompt("hello")?;
     assert!(!list_kinds(&updates).contains(&"session_info_update"));
     let listed = demo.agent.call_method("session/list", json!({ "cwd": "/tmp" }))?;
-    let expected = json!([{ "sessionId": demo.session, "cwd": "/tmp", "title": "the first prompt" }]);
+    let expected =
+        json!([{ "sessionId": demo.session, "cwd": "/tmp", "title": "the first prompt" }]);
     assert_eq!(listed["sessions"], expected);
     Ok(())
 }

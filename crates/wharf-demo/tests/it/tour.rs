@@ -18,7 +18,9 @@ struct TourRun {
 fn run_tour(demo: &mut Demo, answer: Value) -> Result<TourRun> {
     let start = demo.agent.received.len();
     let id = demo.start_prompt("tour")?;
-    let ask = demo.agent.expect("permission", |message| message["method"] == "session/request_permission")?;
+    let ask = demo
+        .agent
+        .expect("permission", |message| message["method"] == "session/request_permission")?;
     let asked_at = demo.agent.received.len();
     demo.agent.send_result(&ask["id"], answer)?;
     let response = demo.agent.wait_response(id)?;
@@ -67,11 +69,18 @@ fn tour_shows_everything_up_to_its_question() -> Result<()> {
         "edit pending",
     ];
     assert_eq!(outline(&run.before), expected);
-    let output = run.before.iter().filter_map(|update| update["content"][0]["content"]["text"].as_str()).next_back();
+    let output = run
+        .before
+        .iter()
+        .filter_map(|update| update["content"][0]["content"]["text"].as_str())
+        .next_back();
     assert_eq!(output.context("no output")?.lines().count(), 20);
     let edit = run.before.last().context("no edit")?;
     let diff = &edit["content"][0];
-    assert_eq!((&diff["type"], &edit["toolCallId"]), (&json!("diff"), &run.ask["params"]["toolCall"]["toolCallId"]));
+    assert_eq!(
+        (&diff["type"], &edit["toolCallId"]),
+        (&json!("diff"), &run.ask["params"]["toolCall"]["toolCallId"])
+    );
     let [old, new] = ["oldText", "newText"].map(|name| diff[name].as_str().unwrap_or_default());
     assert_eq!(old.lines().zip(new.lines()).filter(|(old, new)| old != new).count(), 2, "{diff}");
     Ok(())
@@ -92,7 +101,10 @@ fn allowed_tour_edits_sums_up_and_reports_usage() -> Result<()> {
     ];
     assert_eq!(outline(&run.after), expected);
     let text = joined_text(&run.after);
-    assert!(text.contains("| Edit `hello.py` | changed: +2 −2 (you allowed it once) |\n"), "{text}");
+    assert!(
+        text.contains("| Edit `hello.py` | changed: +2 −2 (you allowed it once) |\n"),
+        "{text}"
+    );
     assert!(text.contains("```python\n") && text.contains("Welcome to the harbour"), "{text}");
     assert!(text.ends_with("answer in the other one."), "{text}");
     let usage = json!({ "inputTokens": 1480, "outputTokens": 410, "totalTokens": 1890 });
@@ -114,7 +126,8 @@ fn rejected_tour_leaves_the_file_and_ends_well() -> Result<()> {
 #[test]
 fn tour_does_not_ask_in_mode_auto() -> Result<()> {
     let mut demo = Demo::start()?;
-    demo.agent.call_method("session/set_mode", json!({ "sessionId": demo.session, "modeId": "auto" }))?;
+    demo.agent
+        .call_method("session/set_mode", json!({ "sessionId": demo.session, "modeId": "auto" }))?;
     let (reason, updates) = demo.send_prompt("tour")?;
     assert_eq!(reason, "end_turn");
     assert!(joined_text(&updates).contains("changed: +2 −2 (I did not need to ask)"));
@@ -126,8 +139,10 @@ fn variable_names_the_pace_of_new_sessions() -> Result<()> {
     for (value, pace) in [("instant", "instant"), ("frantic", "natural"), ("", "natural")] {
         let state = tempfile::TempDir::new()?;
         let environment = [("WHARF_DEMO_STATE", state.path()), ("WHARF_DEMO_PACE", value.as_ref())];
-        let mut agent = AgentPipe::start(&program::find_beside("examples/demo")?, &[], &environment)?;
-        let opened = agent.call_method("session/new", json!({ "cwd": "/tmp", "mcpServers": [] }))?;
+        let mut agent =
+            AgentPipe::start(&program::find_beside("examples/demo")?, &[], &environment)?;
+        let opened =
+            agent.call_method("session/new", json!({ "cwd": "/tmp", "mcpServers": [] }))?;
         assert_eq!(opened["configOptions"][0]["currentValue"], pace, "{value:?}");
     }
     Ok(())

@@ -13,13 +13,18 @@ macro_rules! built_in {
     };
 }
 
-built_in!("claude", "codex", "copilot", "cursor", "gemini", "goose", "hermes", "kimi", "opencode", "qwen");
+built_in!(
+    "claude", "codex", "copilot", "cursor", "gemini", "goose", "hermes", "kimi", "opencode", "qwen"
+);
 
 /// Returns all built-in manifests, by name. A test checks that each of them is valid.
 pub(super) fn all_manifests() -> &'static [Manifest] {
     static ALL_MANIFESTS: OnceLock<Vec<Manifest>> = OnceLock::new();
     ALL_MANIFESTS.get_or_init(|| {
-        MANIFEST_TEXTS.iter().filter_map(|(name, text)| Manifest::parse(text, &manifest_path(name)).ok()).collect()
+        MANIFEST_TEXTS
+            .iter()
+            .filter_map(|(name, text)| Manifest::parse(text, &manifest_path(name)).ok())
+            .collect()
     })
 }
 
@@ -35,7 +40,10 @@ mod tests {
     fn every_manifest_that_comes_with_wharf_is_good() {
         for (name, text) in MANIFEST_TEXTS {
             let manifest = Manifest::parse(text, &manifest_path(name)).unwrap();
-            assert_eq!((&*manifest.id, manifest.protocol, manifest.warnings.len()), (*name, "acp", 0));
+            assert_eq!(
+                (&*manifest.id, manifest.protocol, manifest.warnings.len()),
+                (*name, "acp", 0)
+            );
             assert!(manifest.install_hint().is_some(), "{name}");
         }
         assert_eq!(all_manifests().len(), 10);
@@ -52,7 +60,10 @@ mod tests {
             assert!(!hint.starts_with("brew"), "{}: {hint}", &*manifest.id);
         }
         assert!(named("goose").install_hint_for("linux").unwrap().starts_with("curl "));
-        assert_eq!(named("kimi").install_hint_for("linux").unwrap(), "npm install -g @moonshot-ai/kimi-code");
+        assert_eq!(
+            named("kimi").install_hint_for("linux").unwrap(),
+            "npm install -g @moonshot-ai/kimi-code"
+        );
     }
 
     /// However it was installed: asking a package manager finds only what that one installed.

@@ -23,18 +23,28 @@ pub fn is_always_passed(name: &str) -> bool {
 
 /// Returns the variables of `given` that are passed on to an agent: those that are always passed and those in `named`,
 /// the list of its adapter or of the configuration.
-pub(crate) fn select_passed(given: &BTreeMap<String, String>, named: &[String]) -> BTreeMap<String, String> {
+pub(crate) fn select_passed(
+    given: &BTreeMap<String, String>,
+    named: &[String],
+) -> BTreeMap<String, String> {
     let wanted = |name: &str| is_always_passed(name) || named.iter().any(|known| known == name);
     let mut room = MAX_TOTAL_BYTES;
     let mut passed = BTreeMap::new();
     for (name, value) in given.iter().take(MAX_VARIABLES) {
         // The host recognises its processes by Wharf's own variables: no caller may set them.
-        if !is_variable_name(name) || name.starts_with("WHARF_") || value.contains('\0') || !wanted(name) {
+        if !is_variable_name(name)
+            || name.starts_with("WHARF_")
+            || value.contains('\0')
+            || !wanted(name)
+        {
             continue;
         }
         let size = name.len() + value.len();
         if size > room {
-            tracing::warn!(name, "a caller's variable is not passed on: all of them together are too long");
+            tracing::warn!(
+                name,
+                "a caller's variable is not passed on: all of them together are too long"
+            );
             continue;
         }
         room -= size;
@@ -49,7 +59,8 @@ mod tests {
 
     #[test]
     fn only_named_variables_are_passed_on() {
-        let given = ["PATH", "LANG", "LC_ALL", "KEY", "SECRET", "LD_PRELOAD", "WHARF_TAG", "A=B", ""];
+        let given =
+            ["PATH", "LANG", "LC_ALL", "KEY", "SECRET", "LD_PRELOAD", "WHARF_TAG", "A=B", ""];
         let mut given: BTreeMap<String, String> =
             given.into_iter().map(|name| (name.to_owned(), "x".to_owned())).collect();
         given.insert("NUL".to_owned(), "a\0b".to_owned());
@@ -60,8 +71,10 @@ mod tests {
 
     #[test]
     fn passed_variables_have_a_bound() {
-        let given =
-            BTreeMap::from([("KEY".to_owned(), "x".repeat(MAX_TOTAL_BYTES)), ("PATH".to_owned(), "/bin".to_owned())]);
+        let given = BTreeMap::from([
+            ("KEY".to_owned(), "x".repeat(MAX_TOTAL_BYTES)),
+            ("PATH".to_owned(), "/bin".to_owned()),
+        ]);
         assert_eq!(select_passed(&given, &["KEY".to_owned()]).keys().collect::<Vec<_>>(), ["PATH"]);
     }
 }

@@ -20,7 +20,10 @@ pub(super) enum FoundManifest {
 /// Returns all manifests of a directory, sorted by the name of their folder; none if there is no directory.
 pub(super) fn read_manifests(dir: &Path) -> Vec<FoundManifest> {
     let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
-    let mut folders: Vec<String> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let mut folders: Vec<String> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
     folders.sort();
     folders.truncate(MAX_FOLDERS);
     folders.into_iter().filter_map(|folder| read_folder(dir, folder)).collect()

@@ -91,7 +91,9 @@ pub fn import_registry(file: &Path, adapters: &Path) -> Result<ImportReport, Imp
     let mut report = ImportReport::default();
     for entry in registry.agents {
         let id = entry["id"].as_str().unwrap_or("?").to_owned();
-        match build_manifest(entry).and_then(|text| may_write(adapters, &id, &text).map(|path| (path, text))) {
+        match build_manifest(entry)
+            .and_then(|text| may_write(adapters, &id, &text).map(|path| (path, text)))
+        {
             Ok((path, text)) => {
                 write_manifest(&path, &text)
                     .map_err(|error| ImportError::Unwritable { path, why: error.to_string() })?;
@@ -139,7 +141,9 @@ fn build_manifest(entry: Value) -> Result<String, String> {
         "metadata": { "wharf": { IMPORTED_MARK: true }, "repository": agent.repository },
     });
     let yaml = yaml_serde::to_string(&front).map_err(|error| error.to_string())?;
-    Ok(format!("---\n{yaml}---\nMade from an ACP registry. The next import of one replaces this file.\n"))
+    Ok(format!(
+        "---\n{yaml}---\nMade from an ACP registry. The next import of one replaces this file.\n"
+    ))
 }
 
 struct StartCommand {
@@ -179,14 +183,27 @@ fn choose_start(distribution: Distribution) -> Result<StartCommand, String> {
         if cfg!(target_os = "macos") { "darwin" } else { std::env::consts::OS },
         std::env::consts::ARCH
     );
-    let Some(Binary { archive, cmd, args, env }) =
-        distribution.binary.into_iter().find(|(on, _)| *on == platform).map(|found| found.1)
+    let Some(Binary { archive, cmd, args, env }) = distribution
+        .binary
+        .into_iter()
+        .find(|(on, _)| *on == platform)
+        .map(|found| found.1)
     else {
         return Err(format!("it has no distribution for {platform}"));
     };
-    let bin = Path::new(&cmd).file_name().and_then(|name| name.to_str()).ok_or("its cmd names no program")?.to_owned();
+    let bin = Path::new(&cmd)
+        .file_name()
+        .and_then(|name| name.to_str())
+        .ok_or("its cmd names no program")?
+        .to_owned();
     let install = json!({ "method": "download", "url": archive, "extract_bin": cmd });
-    Ok(StartCommand { version_check: build_version_check(&bin), bin, args, env, install })
+    Ok(StartCommand {
+        version_check: build_version_check(&bin),
+        bin,
+        args,
+        env,
+        install,
+    })
 }
 
 fn build_version_check(bin: &str) -> Value {

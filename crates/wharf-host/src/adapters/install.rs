@@ -2,8 +2,10 @@
 
 use super::node::{FieldError, Node};
 
-const INSTALL_METHODS: &[&str] =
-    &["brew", "apt", "dnf", "pacman", "choco", "scoop", "npm", "pip", "cargo", "go", "curl", "download", "vendored"];
+const INSTALL_METHODS: &[&str] = &[
+    "brew", "apt", "dnf", "pacman", "choco", "scoop", "npm", "pip", "cargo", "go", "curl",
+    "download", "vendored",
+];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InstallMethod {

@@ -55,18 +55,29 @@ impl Adapters<'_> {
                 let is_demo = blank.slug == DEMO_AGENT
                     && self.config.agents.get(DEMO_AGENT).is_none_or(|own| own.command.is_empty());
                 let (source, description) = if is_demo {
-                    (AdapterSource::BuiltIn, "The demo agent that comes with Wharf: no model, no network.".to_owned())
+                    (
+                        AdapterSource::BuiltIn,
+                        "The demo agent that comes with Wharf: no model, no network.".to_owned(),
+                    )
                 } else {
                     (AdapterSource::Config, String::new())
                 };
-                with_program_path(AdapterInfo { source, description, command: agent.command, ..blank }, &agent.env)
+                with_program_path(
+                    AdapterInfo { source, description, command: agent.command, ..blank },
+                    &agent.env,
+                )
             }
-            AdapterEntry::Manifest(manifest, source) => describe_manifest(&manifest, AdapterInfo { source, ..blank }),
+            AdapterEntry::Manifest(manifest, source) => {
+                describe_manifest(&manifest, AdapterInfo { source, ..blank })
+            }
             AdapterEntry::Bad(error) => AdapterInfo {
                 source: AdapterSource::Manifest,
                 path: Some(error.path.clone()),
                 protocol: String::new(),
-                missing: vec![format!("its manifest cannot be used: {}: {}", error.field, error.why)],
+                missing: vec![format!(
+                    "its manifest cannot be used: {}: {}",
+                    error.field, error.why
+                )],
                 ..blank
             },
         }
@@ -95,11 +106,20 @@ fn describe_manifest(manifest: &Manifest, blank: AdapterInfo) -> AdapterInfo {
         &manifest.env,
     );
     if manifest.protocol != "acp" {
-        info.missing.push(format!("it speaks {:?}, and Wharf starts agents that speak \"acp\"", manifest.protocol));
+        info.missing.push(format!(
+            "it speaks {:?}, and Wharf starts agents that speak \"acp\"",
+            manifest.protocol
+        ));
     }
     if info.installed && !manifest.auth.has_login() {
-        let variable = manifest.auth.variables.first().map(|name| format!(", or set {name}")).unwrap_or_default();
-        info.missing.push(format!("no login was found; run: wharf login {}{variable}", info.slug));
+        let variable = manifest
+            .auth
+            .variables
+            .first()
+            .map(|name| format!(", or set {name}"))
+            .unwrap_or_default();
+        info.missing
+            .push(format!("no login was found; run: wharf login {}{variable}", info.slug));
     }
     info.missing.extend(manifest.warnings.iter().cloned());
     info

@@ -48,8 +48,15 @@ const KNOWN_FIELDS: &[&str] = &[
     "env",
     "usage",
 ];
-const CAPABILITY_NAMES: &[&str] =
-    &["streaming", "tool_calls", "sub_agents", "file_io", "multimodal", "resumable", "bidirectional"];
+const CAPABILITY_NAMES: &[&str] = &[
+    "streaming",
+    "tool_calls",
+    "sub_agents",
+    "file_io",
+    "multimodal",
+    "resumable",
+    "bidirectional",
+];
 const CONTINUATION_NAMES: &[&str] = &["none", "pinned-session", "transcript", "native-resume"];
 const SEMVER_PATTERN: &str = r"^\d+\.\d+\.\d+(?:[-+][\w.\-]+)?$";
 
@@ -100,12 +107,17 @@ impl Manifest {
     pub(crate) fn parse(text: &str, path: &Path) -> Result<Self, ManifestError> {
         let whole = |why: String| FieldError { field: "front matter".to_owned(), why };
         let read = || {
-            let yaml =
-                front_matter(text).ok_or_else(|| whole("must stand first, between two lines of `---`".to_owned()))?;
-            let value: Value = yaml_serde::from_str(yaml).map_err(|error| whole(error.to_string()))?;
+            let yaml = front_matter(text)
+                .ok_or_else(|| whole("must stand first, between two lines of `---`".to_owned()))?;
+            let value: Value =
+                yaml_serde::from_str(yaml).map_err(|error| whole(error.to_string()))?;
             Self::from_node(&Node::from_root(&value), path)
         };
-        read().map_err(|FieldError { field, why }| ManifestError { path: path.to_owned(), field, why })
+        read().map_err(|FieldError { field, why }| ManifestError {
+            path: path.to_owned(),
+            field,
+            why,
+        })
     }
 
     fn from_node(root: &Node<'_>, path: &Path) -> Result<Self, FieldError> {
@@ -127,9 +139,13 @@ impl Manifest {
             protocol,
             session_mode: read_optional(root, "session", read_session_mode)?.flatten(),
             idle_limit: read_optional(root, "session", read_idle_limit)?.flatten(),
-            model_variables: models.map(|models| read_model_variables(&models)).transpose()?.unwrap_or_default(),
+            model_variables: models
+                .map(|models| read_model_variables(&models))
+                .transpose()?
+                .unwrap_or_default(),
             env: read_optional(root, "env", Node::read_variables)?.unwrap_or_default(),
-            capabilities: read_optional(root, "capabilities", read_capabilities)?.unwrap_or_default(),
+            capabilities: read_optional(root, "capabilities", read_capabilities)?
+                .unwrap_or_default(),
             modes: read_optional(root, "modes", |modes| {
                 modes.read_list()?.iter().map(ManifestMode::from_node).collect()
             })?
@@ -151,7 +167,11 @@ impl Manifest {
     fn check_consistency(&self, root: &Node<'_>) -> Result<(), FieldError> {
         match self.protocol {
             "acp" => drop(root.require_member("acp")?.read_text()?),
-            "mcp" => drop(root.require_member("mcp")?.require_member("transport")?.one_of(&["stdio", "http", "sse"])?),
+            "mcp" => drop(
+                root.require_member("mcp")?
+                    .require_member("transport")?
+                    .one_of(&["stdio", "http", "sse"])?,
+            ),
             _ => drop(root.require_member("adapter")?.read_text()?),
         }
         let resumable = self.capabilities.get("resumable") == Some(&true);
@@ -166,7 +186,8 @@ impl Manifest {
                 supported.one_of(CONTINUATION_NAMES)?;
             }
             if default == "native-resume" && !resumable {
-                return Err(continuation.field_error("default native-resume needs capabilities.resumable: true"));
+                return Err(continuation
+                    .field_error("default native-resume needs capabilities.resumable: true"));
             }
         }
         check_unique("modes", self.modes.iter().map(|mode| mode.id.as_str()))?;
@@ -190,9 +211,14 @@ impl Manifest {
     /// Every mode makes a command that runs this program.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn try_all_modes(&self) {
-        for mode in std::iter::once(None).chain(self.modes.iter().map(|mode| Some(mode.id.as_str()))) {
+        for mode in
+            std::iter::once(None).chain(self.modes.iter().map(|mode| Some(mode.id.as_str())))
+        {
             let made = self.patch_command(mode, &BTreeMap::new());
-            assert!(made.is_ok_and(|made| made.command.first() == Some(&self.bin)), "{mode:?} makes no command");
+            assert!(
+                made.is_ok_and(|made| made.command.first() == Some(&self.bin)),
+                "{mode:?} makes no command"
+            );
         }
     }
 
@@ -203,7 +229,11 @@ impl Manifest {
 
     /// Returns the hint of the first method that suits the system, else of the first.
     pub(super) fn install_hint_for(&self, system: &str) -> Option<String> {
-        self.install.iter().find(|way| way.suits_system(system)).or(self.install.first()).map(InstallMethod::to_hint)
+        self.install
+            .iter()
+            .find(|way| way.suits_system(system))
+            .or(self.install.first())
+            .map(InstallMethod::to_hint)
     }
 }
 
@@ -224,9 +254,15 @@ fn front_matter(text: &str) -> Option<&str> {
 fn read_name(root: &Node<'_>, path: &Path) -> Result<String, FieldError> {
     let node = root.require_member("name")?;
     let name = node.read_text()?;
-    let folder = path.parent().and_then(Path::file_name).and_then(|folder| folder.to_str()).unwrap_or_default();
+    let folder = path
+        .parent()
+        .and_then(Path::file_name)
+        .and_then(|folder| folder.to_str())
+        .unwrap_or_default();
     if name != folder {
-        return Err(node.field_error(format!("{name:?} must be the name of its folder, {folder:?}")));
+        return Err(
+            node.field_error(format!("{name:?} must be the name of its folder, {folder:?}"))
+        );
     }
     Ok(name)
 }
@@ -234,23 +270,43 @@ fn read_name(root: &Node<'_>, path: &Path) -> Result<String, FieldError> {
 fn read_bin(node: &Node<'_>) -> Result<String, FieldError> {
     let bin = node.read_matching("^[A-Za-z0-9._/-]+$")?;
     if bin.contains('/') && !bin.starts_with('/') {
-        return Err(node.field_error(format!("{bin:?} must be absolute, or a name that is on the PATH")));
+        return Err(
+            node.field_error(format!("{bin:?} must be absolute, or a name that is on the PATH"))
+        );
     }
     Ok(bin)
 }
 
 fn read_install(node: &Node<'_>) -> Result<Vec<InstallMethod>, FieldError> {
-    let methods: Vec<InstallMethod> =
-        node.read_list()?.iter().map(InstallMethod::from_node).collect::<Result<_, _>>()?;
-    if methods.is_empty() { Err(node.field_error("must name at least one way")) } else { Ok(methods) }
+    let methods: Vec<InstallMethod> = node
+        .read_list()?
+        .iter()
+        .map(InstallMethod::from_node)
+        .collect::<Result<_, _>>()?;
+    if methods.is_empty() {
+        Err(node.field_error("must name at least one way"))
+    } else {
+        Ok(methods)
+    }
 }
 
 fn read_auth(node: &Node<'_>) -> Result<ManifestAuth, FieldError> {
     let state = node.get("state")?;
-    let listed = |name| state.as_ref().map_or(Ok(None), |state| read_optional(state, name, Node::read_texts));
-    let login = node.get("login")?.map(|login| login.require_member("cmd")?.read_text()).transpose()?;
+    let listed = |name| {
+        state
+            .as_ref()
+            .map_or(Ok(None), |state| read_optional(state, name, Node::read_texts))
+    };
+    let login = node
+        .get("login")?
+        .map(|login| login.require_member("cmd")?.read_text())
+        .transpose()?;
     let variables = listed("env")?.unwrap_or_default();
-    Ok(ManifestAuth { variables, paths: listed("paths")?.unwrap_or_default(), login })
+    Ok(ManifestAuth {
+        variables,
+        paths: listed("paths")?.unwrap_or_default(),
+        login,
+    })
 }
 
 fn read_session_mode(node: &Node<'_>) -> Result<Option<&'static str>, FieldError> {
@@ -262,20 +318,28 @@ fn read_session_mode(node: &Node<'_>) -> Result<Option<&'static str>, FieldError
 /// Returns the idle limit; zero and negative values mean none.
 fn read_idle_limit(node: &Node<'_>) -> Result<Option<Millis>, FieldError> {
     let stated = read_optional(node, "idle_timeout_ms", Node::read_integer)?;
-    Ok(stated.and_then(|millis| u64::try_from(millis).ok()).filter(|millis| *millis > 0).map(Millis))
+    Ok(stated
+        .and_then(|millis| u64::try_from(millis).ok())
+        .filter(|millis| *millis > 0)
+        .map(Millis))
 }
 
 fn read_model_variables(node: &Node<'_>) -> Result<Vec<String>, FieldError> {
     read_optional(node, "default", Node::read_text)?;
     read_optional(node, "allowed", Node::read_texts)?;
     let Some(env) = node.get("env")? else { return Ok(Vec::new()) };
-    env.read_object()?.keys().map(|slot| env.require_member(slot)?.read_text()).collect()
+    env.read_object()?
+        .keys()
+        .map(|slot| env.require_member(slot)?.read_text())
+        .collect()
 }
 
 fn read_capabilities(node: &Node<'_>) -> Result<BTreeMap<String, bool>, FieldError> {
-    let known = CAPABILITY_NAMES.iter().filter_map(|name| match read_optional(node, name, Node::read_bool) {
-        Ok(stated) => stated.map(|stated| Ok(((*name).to_owned(), stated))),
-        Err(wrong) => Some(Err(wrong)),
+    let known = CAPABILITY_NAMES.iter().filter_map(|name| {
+        match read_optional(node, name, Node::read_bool) {
+            Ok(stated) => stated.map(|stated| Ok(((*name).to_owned(), stated))),
+            Err(wrong) => Some(Err(wrong)),
+        }
     });
     known.collect()
 }
@@ -283,7 +347,10 @@ fn read_capabilities(node: &Node<'_>) -> Result<BTreeMap<String, bool>, FieldErr
 fn check_unique<'a>(field: &str, mut ids: impl Iterator<Item = &'a str>) -> Result<(), FieldError> {
     let mut seen = std::collections::HashSet::new();
     match ids.find(|id| !seen.insert(*id)) {
-        Some(id) => Err(FieldError { field: field.to_owned(), why: format!("{id:?} is there twice") }),
+        Some(id) => Err(FieldError {
+            field: field.to_owned(),
+            why: format!("{id:?} is there twice"),
+        }),
         None => Ok(()),
     }
 }
@@ -291,5 +358,7 @@ fn check_unique<'a>(field: &str, mut ids: impl Iterator<Item = &'a str>) -> Resu
 /// Returns a warning for each part of the manifest that has no effect.
 fn find_unknown_fields(root: &Node<'_>) -> Result<Vec<String>, FieldError> {
     let unknown = root.read_object()?.keys().filter(|name| !KNOWN_FIELDS.contains(&name.as_str()));
-    Ok(unknown.map(|name| format!("the field {name:?} is not known and ignored")).collect())
+    Ok(unknown
+        .map(|name| format!("the field {name:?} is not known and ignored"))
+        .collect())
 }

@@ -111,14 +111,20 @@ impl Adapters<'_> {
     ) -> Result<Launchable, AdapterError> {
         match self.find_entry(slug) {
             Some(AdapterEntry::Command(agent)) => self.launch_by_config(slug, agent, mode, options),
-            Some(AdapterEntry::Manifest(manifest, _)) => self.launch_by_manifest(&manifest, mode, options),
+            Some(AdapterEntry::Manifest(manifest, _)) => {
+                self.launch_by_manifest(&manifest, mode, options)
+            }
             Some(AdapterEntry::Bad(error)) => Err(error.into()),
             None => Err(self.unknown_agent(slug)),
         }
     }
 
     /// Returns the variables of a caller that the agent gets.
-    pub fn passed_environment(&self, agent: &Launchable, given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    pub fn passed_environment(
+        &self,
+        agent: &Launchable,
+        given: &BTreeMap<String, String>,
+    ) -> BTreeMap<String, String> {
         environment::select_passed(given, &self.variable_names(agent))
     }
 
@@ -134,9 +140,13 @@ impl Adapters<'_> {
         for dir in self.manifest_dirs() {
             for found in folder::read_manifests(&dir) {
                 match found {
-                    FoundManifest::Good(manifest) if manifest.id == slug => return Some(manifest_entry(manifest)),
+                    FoundManifest::Good(manifest) if manifest.id == slug => {
+                        return Some(manifest_entry(manifest));
+                    }
                     // A bad manifest is reported; it does not fall back to another one of that name.
-                    FoundManifest::Bad { folder, error } if folder == slug => return Some(AdapterEntry::Bad(error)),
+                    FoundManifest::Bad { folder, error } if folder == slug => {
+                        return Some(AdapterEntry::Bad(error));
+                    }
                     FoundManifest::Good(_) | FoundManifest::Bad { .. } => {}
                 }
             }
@@ -164,14 +174,16 @@ impl Adapters<'_> {
             }
         }
         for manifest in built_in::all_manifests() {
-            let built_in = || AdapterEntry::Manifest(Box::new(manifest.clone()), AdapterSource::BuiltIn);
+            let built_in =
+                || AdapterEntry::Manifest(Box::new(manifest.clone()), AdapterSource::BuiltIn);
             entries.entry(manifest.id.clone()).or_insert_with(built_in);
         }
         entries
     }
 
     fn find_command(&self, name: &str) -> Option<AgentCommand> {
-        if let Some(agent) = self.config.agents.get(name).filter(|agent| !agent.command.is_empty()) {
+        if let Some(agent) = self.config.agents.get(name).filter(|agent| !agent.command.is_empty())
+        {
             return Some(agent.clone());
         }
         (name == DEMO_AGENT).then(|| {
@@ -203,7 +215,11 @@ impl Adapters<'_> {
         let adapter = slug.to_owned();
         let sandbox = self.sandbox_settings(slug, None);
         if let Some(mode) = mode {
-            return Err(AdapterError::UnknownMode { adapter, mode: mode.to_owned(), known: patch::join_or_none(&[]) });
+            return Err(AdapterError::UnknownMode {
+                adapter,
+                mode: mode.to_owned(),
+                known: patch::join_or_none(&[]),
+            });
         }
         if let Some(option) = options.keys().next() {
             let why = "there is no option of that name; known: none".to_owned();
@@ -215,7 +231,10 @@ impl Adapters<'_> {
             command: agent.command,
             env: agent.env,
             queue: agent.queue,
-            replay_quiet: agent.replay_quiet.and_then(crate::config::Duration::to_std).unwrap_or(DEFAULT_REPLAY_QUIET),
+            replay_quiet: agent
+                .replay_quiet
+                .and_then(crate::config::Duration::to_std)
+                .unwrap_or(DEFAULT_REPLAY_QUIET),
             variables: Vec::new(),
             comes_back: None,
             idle_limit: None,
@@ -255,16 +274,22 @@ impl Adapters<'_> {
     /// Returns the sandbox settings of this adapter. Its own setting decides; without one, `[sandbox]` or its manifest
     /// can ask for the sandbox.
     fn sandbox_settings(&self, slug: &str, manifest: Option<&SandboxSettings>) -> SandboxSettings {
-        let general =
-            manifest.map_or_else(|| self.config.sandbox.clone(), |stated| self.config.sandbox.merged_with(stated));
-        let Some(own) = self.config.agents.get(slug).map(|agent| &agent.sandbox) else { return general };
+        let general = manifest.map_or_else(
+            || self.config.sandbox.clone(),
+            |stated| self.config.sandbox.merged_with(stated),
+        );
+        let Some(own) = self.config.agents.get(slug).map(|agent| &agent.sandbox) else {
+            return general;
+        };
         SandboxSettings { mode: own.mode.or(general.mode), ..general.merged_with(own) }
     }
 
     fn unknown_agent(&self, slug: &str) -> AdapterError {
         let entries = self.all_entries();
         let known: Vec<&str> = entries.keys().map(String::as_str).collect();
-        let hint = find_nearest(slug, &known).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+        let hint = find_nearest(slug, &known)
+            .map(|near| format!("; did you mean {near:?}?"))
+            .unwrap_or_default();
         let name = slug.chars().take(100).collect();
         AdapterError::Unknown { name, hint, known: known.join(", ") }
     }
@@ -284,10 +309,12 @@ impl Launchable {
         if bin.contains('/') && !bin.starts_with('/') {
             return Ok(PathBuf::from(bin));
         }
-        program::find_program(bin, &search_path(&self.env, env)).ok_or_else(|| AdapterError::NotInstalled {
-            adapter: self.adapter.clone(),
-            bin: bin.to_owned(),
-            install: self.install.clone(),
+        program::find_program(bin, &search_path(&self.env, env)).ok_or_else(|| {
+            AdapterError::NotInstalled {
+                adapter: self.adapter.clone(),
+                bin: bin.to_owned(),
+                install: self.install.clone(),
+            }
         })
     }
 }

@@ -46,16 +46,23 @@ impl<'a> Node<'a> {
     }
 
     pub(super) fn require_member(&self, name: &str) -> Result<Self, FieldError> {
-        self.get(name)?.ok_or_else(|| FieldError { field: self.child_field(name), why: "is missing".to_owned() })
+        self.get(name)?.ok_or_else(|| FieldError {
+            field: self.child_field(name),
+            why: "is missing".to_owned(),
+        })
     }
 
     pub(super) fn read_text(&self) -> Result<String, FieldError> {
         match self.value {
-            Value::String(text) if text.contains('\0') => Err(self.field_error("must not hold a NUL")),
-            Value::String(text) => Ok(text.clone()),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-                Err(self.field_error("must be a string; put it into quotes"))
+            Value::String(text) if text.contains('\0') => {
+                Err(self.field_error("must not hold a NUL"))
             }
+            Value::String(text) => Ok(text.clone()),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_) => Err(self.field_error("must be a string; put it into quotes")),
         }
     }
 
@@ -63,13 +70,19 @@ impl<'a> Node<'a> {
     pub(super) fn read_matching(&self, shape: &str) -> Result<String, FieldError> {
         let text = self.read_text()?;
         let fits = Regex::new(shape).is_ok_and(|regex| regex.is_match(&text));
-        if fits { Ok(text) } else { Err(self.field_error(format!("{text:?} does not match {shape}"))) }
+        if fits {
+            Ok(text)
+        } else {
+            Err(self.field_error(format!("{text:?} does not match {shape}")))
+        }
     }
 
     pub(super) fn one_of(&self, words: &[&'static str]) -> Result<&'static str, FieldError> {
         let text = self.read_text()?;
         let found = words.iter().find(|word| **word == text);
-        found.copied().ok_or_else(|| self.field_error(format!("{text:?} is none of: {}", words.join(", "))))
+        found
+            .copied()
+            .ok_or_else(|| self.field_error(format!("{text:?} is none of: {}", words.join(", "))))
     }
 
     pub(super) fn read_bool(&self) -> Result<bool, FieldError> {
@@ -91,7 +104,9 @@ impl<'a> Node<'a> {
     }
 
     /// A mapping from variables' names to strings.
-    pub(super) fn read_variables(&self) -> Result<std::collections::BTreeMap<String, String>, FieldError> {
+    pub(super) fn read_variables(
+        &self,
+    ) -> Result<std::collections::BTreeMap<String, String>, FieldError> {
         let mut found = std::collections::BTreeMap::new();
         for name in self.read_object()?.keys() {
             let node = self.require_member(name)?;

@@ -67,25 +67,29 @@ impl ManifestMode {
 impl ManifestOption {
     pub(super) fn from_node(node: &Node<'_>) -> Result<Self, FieldError> {
         let bound = |name| read_optional(node, name, Node::read_integer);
-        let kind = match node.require_member("type")?.one_of(&["boolean", "integer", "string", "enum"])? {
-            "boolean" => OptionKind::Boolean,
-            "integer" => OptionKind::Integer { min: bound("min")?, max: bound("max")? },
-            "string" => OptionKind::String,
-            _ => OptionKind::Enum(read_choices(&node.require_member("enum")?)?),
-        };
+        let kind =
+            match node.require_member("type")?.one_of(&["boolean", "integer", "string", "enum"])? {
+                "boolean" => OptionKind::Boolean,
+                "integer" => OptionKind::Integer { min: bound("min")?, max: bound("max")? },
+                "string" => OptionKind::String,
+                _ => OptionKind::Enum(read_choices(&node.require_member("enum")?)?),
+            };
         let setting = Self {
             id: node.require_member("id")?.read_matching("^[a-z0-9][a-z0-9_]{0,63}$")?,
             kind,
             description: read_optional(node, "description", Node::read_text)?,
             default: node.get("default")?.map(|default| default.value().clone()),
-            template: read_optional(node, "bin_args_template", Node::read_texts)?.unwrap_or_default(),
-            when_true: read_optional(node, "bin_args_append_when_true", Node::read_texts)?.unwrap_or_default(),
+            template: read_optional(node, "bin_args_template", Node::read_texts)?
+                .unwrap_or_default(),
+            when_true: read_optional(node, "bin_args_append_when_true", Node::read_texts)?
+                .unwrap_or_default(),
             env: read_optional(node, "env", Node::read_variables)?.unwrap_or_default(),
         };
         if let Some(default) = &setting.default {
-            setting
-                .text_of(default)
-                .map_err(|why| FieldError { field: node.field_error("").field + ".default", why })?;
+            setting.text_of(default).map_err(|why| FieldError {
+                field: node.field_error("").field + ".default",
+                why,
+            })?;
         }
         Ok(setting)
     }
@@ -117,7 +121,9 @@ impl ManifestOption {
             }
             (OptionKind::String, Value::String(text)) => Ok(text.clone()),
             (OptionKind::String, _) => Err("takes a string".to_owned()),
-            (OptionKind::Enum(choices), Value::String(text)) if choices.contains(text) => Ok(text.clone()),
+            (OptionKind::Enum(choices), Value::String(text)) if choices.contains(text) => {
+                Ok(text.clone())
+            }
             (OptionKind::Enum(choices), _) => Err(format!("takes one of: {}", choices.join(", "))),
         }
     }
@@ -133,7 +139,8 @@ impl ManifestOption {
         if *value == Value::Bool(true) {
             to.command.extend(self.when_true.iter().cloned());
         }
-        to.env.extend(self.env.iter().map(|(name, template)| (name.clone(), filled(template))));
+        to.env
+            .extend(self.env.iter().map(|(name, template)| (name.clone(), filled(template))));
         Ok(())
     }
 
@@ -146,7 +153,15 @@ impl ManifestOption {
         };
         let description = self.description.clone();
         let default = self.default.clone();
-        OptionInfo { id: self.id.clone(), kind, description, choices, default, min, max }
+        OptionInfo {
+            id: self.id.clone(),
+            kind,
+            description,
+            choices,
+            default,
+            min,
+            max,
+        }
     }
 }
 
@@ -165,15 +180,24 @@ impl Manifest {
         let mut patched = PatchedCommand { command: vec![self.bin.clone()], env: self.env.clone() };
         patched.command.extend(self.bin_args.iter().cloned());
         if let Some(id) = mode {
-            let mode = self.modes.iter().find(|mode| mode.id == id).ok_or_else(|| self.no_mode(id))?;
+            let mode =
+                self.modes.iter().find(|mode| mode.id == id).ok_or_else(|| self.no_mode(id))?;
             patched.command.extend(mode.args.iter().cloned());
             patched.env.extend(mode.env.clone());
         }
-        let wrong =
-            |option: &str, why| AdapterError::Option { adapter: self.id.clone(), option: option.to_owned(), why };
-        if let Some(unknown) = options.keys().find(|id| !self.options.iter().any(|option| option.id == **id)) {
+        let wrong = |option: &str, why| AdapterError::Option {
+            adapter: self.id.clone(),
+            option: option.to_owned(),
+            why,
+        };
+        if let Some(unknown) =
+            options.keys().find(|id| !self.options.iter().any(|option| option.id == **id))
+        {
             let known: Vec<&str> = self.options.iter().map(|option| option.id.as_str()).collect();
-            return Err(wrong(unknown, format!("there is no option of that name; known: {}", join_or_none(&known))));
+            return Err(wrong(
+                unknown,
+                format!("there is no option of that name; known: {}", join_or_none(&known)),
+            ));
         }
         for option in &self.options {
             if let Some(value) = options.get(&option.id) {
@@ -185,7 +209,11 @@ impl Manifest {
 
     fn no_mode(&self, mode: &str) -> AdapterError {
         let known: Vec<&str> = self.modes.iter().map(|mode| mode.id.as_str()).collect();
-        AdapterError::UnknownMode { adapter: self.id.clone(), mode: mode.to_owned(), known: join_or_none(&known) }
+        AdapterError::UnknownMode {
+            adapter: self.id.clone(),
+            mode: mode.to_owned(),
+            known: join_or_none(&known),
+        }
     }
 }
 

@@ -15,7 +15,8 @@ pub(super) fn find_program(name: &str, path: &OsStr) -> Option<PathBuf> {
 }
 
 fn is_program(file: &Path) -> bool {
-    file.metadata().is_ok_and(|known| known.is_file() && known.permissions().mode() & 0o111 != 0)
+    file.metadata()
+        .is_ok_and(|known| known.is_file() && known.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]

@@ -39,15 +39,23 @@ fn split_comparators(part: &str) -> Vec<String> {
     }
     let bare = |word: &str| word.starts_with(|first: char| first.is_ascii_digit());
     let plain = |word: String| word.strip_prefix('v').map(ToOwned::to_owned).unwrap_or(word);
-    found.into_iter().map(plain).map(|word| if bare(&word) { format!("={word}") } else { word }).collect()
+    found
+        .into_iter()
+        .map(plain)
+        .map(|word| if bare(&word) { format!("={word}") } else { word })
+        .collect()
 }
 
 /// A version as programs print it: `v1.2`, `1.2.3-beta`, `2026.01.5`.
 pub(super) fn parse_leniently(text: &str) -> Option<Version> {
     let text = text.trim().trim_start_matches('v');
-    let (numbers, rest) = text.split_at(text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len()));
-    let mut parts: Vec<u64> =
-        numbers.split('.').filter(|part| !part.is_empty()).map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    let (numbers, rest) =
+        text.split_at(text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len()));
+    let mut parts: Vec<u64> = numbers
+        .split('.')
+        .filter(|part| !part.is_empty())
+        .map(|part| part.parse().ok())
+        .collect::<Option<_>>()?;
     if parts.is_empty() {
         return None;
     }
@@ -64,7 +72,9 @@ mod tests {
     #[test]
     fn ranges_are_read_as_npm_reads_them() {
         let holds = |range: &str, version: &str| {
-            VersionRange::parse(range).unwrap().matches_version(&parse_leniently(version).unwrap())
+            VersionRange::parse(range)
+                .unwrap()
+                .matches_version(&parse_leniently(version).unwrap())
         };
         for (range, version) in [
             (">=1.2 <2", "1.9.9"),
@@ -81,7 +91,8 @@ mod tests {
         ] {
             assert!(holds(range, version), "{range} {version}");
         }
-        for (range, version) in [(">=1.2 <2", "2.0.0"), ("1.2.3", "1.2.4"), ("1.x || 3.x", "2.0.0"), ("^0.2", "0.3.0")]
+        for (range, version) in
+            [(">=1.2 <2", "2.0.0"), ("1.2.3", "1.2.4"), ("1.x || 3.x", "2.0.0"), ("^0.2", "0.3.0")]
         {
             assert!(!holds(range, version), "{range} {version}");
         }

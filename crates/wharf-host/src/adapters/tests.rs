@@ -50,8 +50,14 @@ fn options(given: Value) -> BTreeMap<String, Value> {
     serde_json::from_value(given).unwrap()
 }
 
-fn patched(mode: Option<&str>, given: Value) -> Result<(Vec<String>, BTreeMap<String, String>), String> {
-    let patched = parse(GOOD).unwrap().patch_command(mode, &options(given)).map_err(|error| error.to_string())?;
+fn patched(
+    mode: Option<&str>,
+    given: Value,
+) -> Result<(Vec<String>, BTreeMap<String, String>), String> {
+    let patched = parse(GOOD)
+        .unwrap()
+        .patch_command(mode, &options(given))
+        .map_err(|error| error.to_string())?;
     Ok((patched.command, patched.env))
 }
 
@@ -78,18 +84,29 @@ fn a_manifest_says_how_its_agent_is_started() {
     assert_eq!(found.command, ["mine-agent", "acp", "--stdio"]);
     assert_eq!(found.env, BTreeMap::from([("COLOUR".to_owned(), "never".to_owned())]));
     assert_eq!(found.variables, ["MINE_KEY", "MODEL_KEY"]);
-    assert_eq!((found.comes_back, found.install.as_deref()), (None, Some("npm install -g @me/mine")));
+    assert_eq!(
+        (found.comes_back, found.install.as_deref()),
+        (None, Some("npm install -g @me/mine"))
+    );
 }
 
 #[test]
 fn an_error_names_the_file_and_the_field() {
     let cases = [
-        ("name: mine\n", "name: other\n", "name: \"other\" must be the name of its folder, \"mine\""),
+        (
+            "name: mine\n",
+            "name: other\n",
+            "name: \"other\" must be the name of its folder, \"mine\"",
+        ),
         ("id: mine\n", "id: ../x\n", "id: \"../x\" does not match"),
         ("version: 1.2.3", "version: 1.2", "version: must be a string"),
         ("bin: mine-agent\n", "", "bin: is missing"),
         ("bin: mine-agent", "bin: mine agent", "bin: \"mine agent\" does not match"),
-        ("bin: mine-agent", "bin: bin/mine", "bin: \"bin/mine\" must be absolute, or a name that is on the PATH"),
+        (
+            "bin: mine-agent",
+            "bin: bin/mine",
+            "bin: \"bin/mine\" must be absolute, or a name that is on the PATH",
+        ),
         ("[acp, --stdio]", "[acp, 7]", "bin_args[1]: must be a string"),
         ("method: npm", "method: magic", "install[0].method: \"magic\" is none of: brew"),
         ("package: \"@me/mine\"", "url: x", "install[0].package: is missing"),
@@ -98,13 +115,33 @@ fn an_error_names_the_file_and_the_field() {
         ("[MINE_KEY]", "[7]", "auth.state.env[0]: must be a string"),
         ("sandbox: {}", "", "sandbox: is missing"),
         ("sandbox: {}", "sandbox: 7", "sandbox: must be a mapping"),
-        ("sandbox: {}", "sandbox: { mode: strong }", "sandbox.mode: \"strong\" is none of: off, landlock"),
-        ("sandbox: {}", "sandbox: { hidden: [secrets] }", "sandbox: \"secrets\" is not a valid path"),
-        ("protocol: acp", "protocol: telepathy", "protocol: \"telepathy\" is none of: acp, mcp, proprietary"),
+        (
+            "sandbox: {}",
+            "sandbox: { mode: strong }",
+            "sandbox.mode: \"strong\" is none of: off, landlock",
+        ),
+        (
+            "sandbox: {}",
+            "sandbox: { hidden: [secrets] }",
+            "sandbox: \"secrets\" is not a valid path",
+        ),
+        (
+            "protocol: acp",
+            "protocol: telepathy",
+            "protocol: \"telepathy\" is none of: acp, mcp, proprietary",
+        ),
         ("acp: ./ACP.md", "", "acp: is missing"),
-        ("streaming: true", "streaming: yes please", "capabilities.streaming: must be true or false"),
+        (
+            "streaming: true",
+            "streaming: yes please",
+            "capabilities.streaming: must be true or false",
+        ),
         ("id: bare", "id: plan", "modes: \"plan\" is there twice"),
-        ("MODE: plan", "MO-DE: plan", "modes[0].env.MO-DE: is not the name of an environment variable"),
+        (
+            "MODE: plan",
+            "MO-DE: plan",
+            "modes[0].env.MO-DE: is not the name of an environment variable",
+        ),
         ("type: boolean", "type: maybe", "options[2].type: \"maybe\" is none of"),
         ("enum: [low, high]", "enum: []", "options[3].enum: must name at least one"),
         ("default: 5", "default: 50", "options[0].default: takes 9 or less"),
@@ -129,27 +166,47 @@ fn an_error_names_the_file_and_the_field() {
     for (from, to, expected) in cases {
         assert!(GOOD.contains(from), "{from}");
         let error = parse(&GOOD.replacen(from, to, 1)).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("/adapters/mine/AGENT-CLI.md: {expected}")), "{to}: {error}");
+        assert!(
+            error.starts_with(&format!("/adapters/mine/AGENT-CLI.md: {expected}")),
+            "{to}: {error}"
+        );
     }
 }
 
 #[test]
 fn an_unknown_field_is_ignored_and_said() {
-    let manifest = parse(&GOOD.replace("sandbox: {}", "sandbox: ./SANDBOX.md\ncolour: red")).unwrap();
+    let manifest =
+        parse(&GOOD.replace("sandbox: {}", "sandbox: ./SANDBOX.md\ncolour: red")).unwrap();
     assert_eq!(manifest.sandbox, crate::config::SandboxSettings::default());
-    assert_eq!(manifest.warnings, ["the field \"colour\" is not known and ignored", "its sandbox is ignored"]);
+    assert_eq!(
+        manifest.warnings,
+        ["the field \"colour\" is not known and ignored", "its sandbox is ignored"]
+    );
 }
 
 #[test]
 fn a_manifest_can_ask_for_a_sandbox_and_cannot_loosen_one() {
     let with = |block: &str| GOOD.replace("sandbox: {}", &format!("sandbox: {block}"));
     let asks = with("{ mode: landlock, writable: [~/.mine/], network: none }");
-    assert_eq!(parse(&asks).unwrap().warnings, ["these members of its sandbox are ignored: network"]);
+    assert_eq!(
+        parse(&asks).unwrap().warnings,
+        ["these members of its sandbox are ignored: network"]
+    );
     let mode = |manifest: &str, general: Option<SandboxMode>, own: Option<SandboxMode>| {
         let (_dir, mut config) = with_manifests(&[("mine", manifest)]);
-        config.sandbox = SandboxSettings { mode: general, writable: vec!["/all".to_owned()], ..config.sandbox };
-        let sandbox = SandboxSettings { mode: own, writable: vec!["/own".to_owned()], ..SandboxSettings::default() };
-        config.agents.insert("mine".to_owned(), AgentCommand { sandbox, ..AgentCommand::default() });
+        config.sandbox = SandboxSettings {
+            mode: general,
+            writable: vec!["/all".to_owned()],
+            ..config.sandbox
+        };
+        let sandbox = SandboxSettings {
+            mode: own,
+            writable: vec!["/own".to_owned()],
+            ..SandboxSettings::default()
+        };
+        config
+            .agents
+            .insert("mine".to_owned(), AgentCommand { sandbox, ..AgentCommand::default() });
         find(&config, "mine").unwrap().sandbox
     };
     let (off, on) = (Some(SandboxMode::Off), Some(SandboxMode::Landlock));
@@ -166,10 +223,17 @@ fn a_manifest_can_ask_for_a_sandbox_and_cannot_loosen_one() {
 fn a_mode_comes_before_the_options_and_these_in_the_order_of_the_manifest() {
     let given = json!({ "auto": true, "model": "x y", "turns": 7, "effort": "high" });
     let (command, env) = patched(Some("plan"), given).unwrap();
-    let expected = ["mine-agent", "acp", "--stdio", "--plan", "--turns", "7", "--model=x y", "--auto"];
+    let expected =
+        ["mine-agent", "acp", "--stdio", "--plan", "--turns", "7", "--model=x y", "--auto"];
     assert_eq!(command, expected);
     let expected = [("COLOUR", "never"), ("EFFORT", "high"), ("MODE", "plan"), ("MODEL", "m/x y")];
-    assert_eq!(env, expected.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect());
+    assert_eq!(
+        env,
+        expected
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    );
 }
 
 #[test]
@@ -192,7 +256,10 @@ fn options_that_a_manifest_lacks_are_refused() {
         (json!({ "model": "--yolo" }), "\"model\": takes no value that begins with a dash"),
         (json!({ "model": "a\nb" }), "\"model\": takes one line"),
         (json!({ "model": "m".repeat(5000) }), "\"model\": takes at most 4 KiB"),
-        (json!({ "speed": 1 }), "\"speed\": there is no option of that name; known: turns, model, auto, effort"),
+        (
+            json!({ "speed": 1 }),
+            "\"speed\": there is no option of that name; known: turns, model, auto, effort",
+        ),
     ];
     for (given, expected) in wrong {
         let error = patched(None, given.clone()).unwrap_err();
@@ -204,12 +271,17 @@ fn options_that_a_manifest_lacks_are_refused() {
 
 #[test]
 fn only_acp_is_started_and_the_other_protocols_are_named() {
-    let mcp = GOOD.replace("protocol: acp\nacp: ./ACP.md", "protocol: mcp\nmcp: { transport: stdio }");
-    let own = GOOD.replace("protocol: acp\nacp: ./ACP.md", "protocol: proprietary\nadapter: '@me/x'");
+    let mcp =
+        GOOD.replace("protocol: acp\nacp: ./ACP.md", "protocol: mcp\nmcp: { transport: stdio }");
+    let own =
+        GOOD.replace("protocol: acp\nacp: ./ACP.md", "protocol: proprietary\nadapter: '@me/x'");
     for (text, protocol) in [(mcp, "mcp"), (own, "proprietary")] {
         let (_dir, config) = with_manifests(&[("mine", &text)]);
         let error = find(&config, "mine").unwrap_err();
-        assert_eq!(error, AdapterError::Protocol { adapter: "mine".to_owned(), protocol: protocol.to_owned() });
+        assert_eq!(
+            error,
+            AdapterError::Protocol { adapter: "mine".to_owned(), protocol: protocol.to_owned() }
+        );
         let listed = config.adapters().list();
         let mine = listed.iter().find(|known| known.slug == "mine").unwrap();
         assert!(mine.missing.iter().any(|why| why.contains(protocol)), "{mine:?}");
@@ -218,7 +290,11 @@ fn only_acp_is_started_and_the_other_protocols_are_named() {
 
 #[test]
 fn only_what_a_manifest_states_keeps_sessions_from_coming_back() {
-    let stated = |text: &str| parse(&GOOD.replace("capabilities: { streaming: true }", text)).unwrap().comes_back();
+    let stated = |text: &str| {
+        parse(&GOOD.replace("capabilities: { streaming: true }", text))
+            .unwrap()
+            .comes_back()
+    };
     assert_eq!(stated(""), None);
     assert_eq!(stated("session: { max_turns: 3 }"), None);
     assert_eq!(stated("session: { mode: persistent }"), None);
@@ -246,10 +322,21 @@ fn the_configuration_wins_then_the_users_manifests_then_the_built_in_ones() {
     config.agents.insert("claude".to_owned(), command);
     assert_eq!(find(&config, "claude").unwrap().command, ["own"]);
     let listed = config.adapters().list();
-    let sources =
-        |slug: &str| listed.iter().filter(|known| known.slug == slug).map(|known| known.source).collect::<Vec<_>>();
-    assert_eq!((sources("claude"), sources("goose")), (vec![AdapterSource::Config], vec![AdapterSource::Manifest]));
-    assert_eq!((sources("demo"), sources("qwen")), (vec![AdapterSource::BuiltIn], vec![AdapterSource::BuiltIn]));
+    let sources = |slug: &str| {
+        listed
+            .iter()
+            .filter(|known| known.slug == slug)
+            .map(|known| known.source)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (sources("claude"), sources("goose")),
+        (vec![AdapterSource::Config], vec![AdapterSource::Manifest])
+    );
+    assert_eq!(
+        (sources("demo"), sources("qwen")),
+        (vec![AdapterSource::BuiltIn], vec![AdapterSource::BuiltIn])
+    );
     drop(dir);
 }
 
@@ -263,16 +350,21 @@ fn token_counts_of_the_demo_agent_are_no_guess() {
 
 #[test]
 fn known_agents_count_as_they_report_however_they_were_added() {
-    let manifest = |slug: &str| GOOD.replace("name: mine\nid: mine", &format!("name: {slug}\nid: {slug}"));
-    let stated =
-        GOOD.replace("sandbox: {}", "sandbox: {}\nusage: { tokens: process }").replace(": mine\n", ": gemini\n");
+    let manifest =
+        |slug: &str| GOOD.replace("name: mine\nid: mine", &format!("name: {slug}\nid: {slug}"));
+    let stated = GOOD
+        .replace("sandbox: {}", "sandbox: {}\nusage: { tokens: process }")
+        .replace(": mine\n", ": gemini\n");
     let (_dir, mut config) = with_manifests(&[
         ("mistral-vibe", &manifest("mistral-vibe")),
         ("codex-acp", &manifest("codex-acp")),
         ("gemini", &stated),
         ("mine", GOOD),
     ]);
-    let command = AgentCommand { command: vec!["vibe-acp".to_owned()], ..AgentCommand::default() };
+    let command = AgentCommand {
+        command: vec!["vibe-acp".to_owned()],
+        ..AgentCommand::default()
+    };
     config.agents.insert("vibe".to_owned(), command);
     let span = |slug, version| {
         let usage = find(&config, slug).unwrap().usage;
@@ -305,7 +397,9 @@ fn a_bad_manifest_is_said_and_no_other_takes_its_place() {
 fn an_unknown_agent_is_refused_with_the_nearest_known_one() {
     let message = find(&Config::default(), "claud").unwrap_err().to_string();
     assert!(
-        message.starts_with("no agent called \"claud\"; did you mean \"claude\"?; known: claude, codex"),
+        message.starts_with(
+            "no agent called \"claud\"; did you mean \"claude\"?; known: claude, codex"
+        ),
         "{message}"
     );
     for slug in ["", "..", "../mine", "/etc", "mine/../mine"] {
@@ -321,7 +415,8 @@ fn install_hint_is_the_first_way_that_suits_the_system() {
         "install: [{ method: brew, package: mine }, { method: apt, package: mine }, { method: npm, package: mine }]",
     );
     let manifest = parse(&several).unwrap();
-    let hints = ["macos", "linux", "freebsd"].map(|system| manifest.install_hint_for(system).unwrap());
+    let hints =
+        ["macos", "linux", "freebsd"].map(|system| manifest.install_hint_for(system).unwrap());
     assert_eq!(hints, ["brew install mine", "sudo apt install mine", "npm install -g mine"]);
 }
 
@@ -354,7 +449,8 @@ fn an_acp_registry_becomes_manifests() {
     let (dir, config) = with_manifests(&[("hand-made", GOOD)]);
     let platform = format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH);
     let mut binary = json!({});
-    binary[&platform] = json!({ "archive": "https://x/y.tgz", "cmd": "./bin/tool", "args": ["acp"] });
+    binary[&platform] =
+        json!({ "archive": "https://x/y.tgz", "cmd": "./bin/tool", "args": ["acp"] });
     let agents = json!([
         agent("node-one", json!({ "npx": { "package": "@a/b@1.0.0", "args": ["--acp"], "env": { "K": "v" } } })),
         agent("py-one", json!({ "uvx": { "package": "c==2", "args": ["acp"] } })),
@@ -379,7 +475,10 @@ fn an_acp_registry_becomes_manifests() {
     assert_eq!(bin.command, ["tool", "acp"]);
     assert!(bin.install.unwrap().contains("https://x/y.tgz"));
     let listed = config.adapters().list();
-    assert_eq!(listed.iter().find(|known| known.slug == "py-one").unwrap().source, AdapterSource::Registry);
+    assert_eq!(
+        listed.iter().find(|known| known.slug == "py-one").unwrap().source,
+        AdapterSource::Registry
+    );
     // Again: what was imported is renewed.
     let agents = json!([agent("py-one", json!({ "uvx": { "package": "c==3" } }))]);
     assert_eq!(imported(dir.path(), &agents).imported, ["py-one"]);

@@ -32,7 +32,9 @@ impl UsageReport {
     /// agent without a version as one of the known versions.
     pub(crate) fn meaning_for(&self, version: Option<&str>) -> UsageMeaning {
         // A range would match a pre-release only if it names one of the same release.
-        let version = version.and_then(parse_leniently).map(|version| Version { pre: Prerelease::EMPTY, ..version });
+        let version = version
+            .and_then(parse_leniently)
+            .map(|version| Version { pre: Prerelease::EMPTY, ..version });
         let is_other = match (&self.versions, version) {
             (Some(versions), Some(version)) => !versions.matches_version(&version),
             (_, _) => false,
@@ -111,7 +113,8 @@ mod tests {
 
     #[test]
     fn built_in_manifests_state_what_each_version_of_their_agent_reports() {
-        let find = |slug: &str| built_in::all_manifests().iter().find(|manifest| manifest.id == slug);
+        let find =
+            |slug: &str| built_in::all_manifests().iter().find(|manifest| manifest.id == slug);
         let stated = STATED_MEANINGS.iter().map(|(slug, version, _)| {
             let usage = find(slug).and_then(|manifest| manifest.usage.as_ref());
             (*slug, *version, usage.map(|usage| usage.meaning_for(Some(version))))
@@ -134,7 +137,8 @@ mod tests {
             ExaminedAgent::find(slug).map(|agent| agent.meaning) != stated
         };
         let versions = STATED_MEANINGS.iter().map(|(slug, version, _)| (*slug, *version));
-        let differences: Vec<_> = versions.filter(|(slug, version)| differs(slug, version)).collect();
+        let differences: Vec<_> =
+            versions.filter(|(slug, version)| differs(slug, version)).collect();
         assert_eq!(differences, UNLIKE_OLDER_LOGS);
 
         let is_built_in = |slug: &str| manifests.iter().any(|manifest| manifest.id == slug);
@@ -149,7 +153,10 @@ mod tests {
         let report = UsageReport::from_node(&Node::from_root(&value)).unwrap();
         let versions = [Some("1.18.33"), Some("1.18.34-beta.1"), Some("1.19.0"), None];
         let spans = versions.map(|version| report.meaning_for(version).tokens);
-        assert_eq!(spans, [TokenSpan::LastCall, TokenSpan::LastCall, TokenSpan::Turn, TokenSpan::LastCall]);
+        assert_eq!(
+            spans,
+            [TokenSpan::LastCall, TokenSpan::LastCall, TokenSpan::Turn, TokenSpan::LastCall]
+        );
         let odd = serde_json::json!({ "source": "stderr" });
         assert!(UsageReport::from_node(&Node::from_root(&odd)).is_err());
     }

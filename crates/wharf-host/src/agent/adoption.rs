@@ -19,7 +19,8 @@ use super::agent_process::{AgentProcess, KeeperProcess, follow_keeper};
 use super::agent_token::{AgentTokens, TokenGuard};
 use super::ended_agent::{EndedAgent, find_ended_agent, may_pass};
 use super::keeper::protocol::{
-    BUSY, EXITED, HELLO, KEEPER, KeepOrder, LACKED_HOST, LineReceiver, PROTOCOL_VERSION, SIGNALLED, STARTED,
+    BUSY, EXITED, HELLO, KEEPER, KeepOrder, LACKED_HOST, LineReceiver, PROTOCOL_VERSION, SIGNALLED,
+    STARTED,
 };
 use super::kept_files::{KeptFiles, file_position, file_size, read_range};
 use super::ledger::{InFlight, Ledger};
@@ -177,7 +178,10 @@ pub(crate) fn ask_keepers(trees: Vec<LeftTree>, records: &ProcessRecords) -> Vec
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(ask)).collect();
-        threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap_or_default())
+            .collect()
     })
 }
 
@@ -206,7 +210,9 @@ pub(crate) async fn ask_until_answered(
                 Err(AskError::Lost(error)) => match find_ended_agent(&asked, &its_records) {
                     Ok(Some(ended)) => Ok(FoundAgent::Ended(Box::new(ended))),
                     Ok(None) => Err(AskError::Lost(error)),
-                    Err(error) if may_pass(&error) => Err(AskError::Silent("its output cannot be read yet")),
+                    Err(error) if may_pass(&error) => {
+                        Err(AskError::Silent("its output cannot be read yet"))
+                    }
                     Err(error) => Err(AskError::Lost(error)),
                 },
                 Err(silent) => Err(silent),
@@ -225,7 +231,11 @@ fn pause_after(tries: u32) -> Duration {
     NEXT_ASK_AFTER.saturating_mul(1 << tries.min(8)).min(MAX_PAUSE)
 }
 
-fn ask_keeper(tree: &LeftTree, records: &ProcessRecords, give_up_at: Instant) -> Result<AnsweredKeeper, AskError> {
+fn ask_keeper(
+    tree: &LeftTree,
+    records: &ProcessRecords,
+    give_up_at: Instant,
+) -> Result<AnsweredKeeper, AskError> {
     // Versions before this one would be asked in their own words here; there is none yet.
     if tree.kept.protocol != PROTOCOL_VERSION {
         let message = format!("its keeper speaks version {} of the protocol", tree.kept.protocol);
@@ -276,7 +286,11 @@ fn connect_at_once(path: &str) -> io::Result<UnixStream> {
 }
 
 /// Says hello. Returns `None` if the keeper still has its last host.
-fn greet_keeper(tree: &LeftTree, mut control: UnixStream, timeout: Duration) -> io::Result<Option<AnsweredKeeper>> {
+fn greet_keeper(
+    tree: &LeftTree,
+    mut control: UnixStream,
+    timeout: Duration,
+) -> io::Result<Option<AnsweredKeeper>> {
     control.set_read_timeout(Some(timeout))?;
     control.write_all(format!("{HELLO} {PROTOCOL_VERSION} {}\n", tree.kept.secret).as_bytes())?;
     let mut receiver = LineReceiver::default();
@@ -285,7 +299,10 @@ fn greet_keeper(tree: &LeftTree, mut control: UnixStream, timeout: Duration) -> 
             return Ok(line);
         }
         if !receiver.receive(&control)? {
-            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "its keeper refused this host"));
+            return Err(io::Error::new(
+                io::ErrorKind::ConnectionAborted,
+                "its keeper refused this host",
+            ));
         }
     };
     let answer = next_line(&mut receiver)?;
@@ -298,20 +315,38 @@ fn greet_keeper(tree: &LeftTree, mut control: UnixStream, timeout: Duration) -> 
         return Err(odd());
     }
     let version = words.next().ok_or_else(odd)?.to_owned();
-    let absence = Duration::from_millis(words.next().and_then(|text| text.parse().ok()).ok_or_else(odd)?);
+    let absence =
+        Duration::from_millis(words.next().and_then(|text| text.parse().ok()).ok_or_else(odd)?);
     let started = next_line(&mut receiver)?;
-    let agent = started.strip_prefix(STARTED).and_then(|pid| pid.trim().parse().ok()).ok_or_else(odd)?;
+    let agent = started
+        .strip_prefix(STARTED)
+        .and_then(|pid| pid.trim().parse().ok())
+        .ok_or_else(odd)?;
     let mut fds = std::mem::take(&mut receiver.files).into_iter();
     let files = KeptFiles::from_fds(&mut fds).ok_or_else(odd)?;
     let stderr = fds.next().ok_or_else(odd)?;
     let stderr = read_range(&stderr, 0, file_size(&stderr)?)?;
     control.set_read_timeout(None)?;
     let reports = receiver.into_rest();
-    Ok(Some(AnsweredKeeper { tree: tree.clone(), control, files, stderr, agent, absence, version, reports }))
+    Ok(Some(AnsweredKeeper {
+        tree: tree.clone(),
+        control,
+        files,
+        stderr,
+        agent,
+        absence,
+        version,
+        reports,
+    }))
 }
 
 impl AnsweredKeeper {
-    fn adopt(self, head: Seq, context: &AdoptionContext<'_>, token: Option<TokenGuard>) -> io::Result<AdoptedAgent> {
+    fn adopt(
+        self,
+        head: Seq,
+        context: &AdoptionContext<'_>,
+        token: Option<TokenGuard>,
+    ) -> io::Result<AdoptedAgent> {
         let Self { tree, control, files, stderr, agent, reports, .. } = self;
         let pid = tree.keeper_pid();
         let turn_status = TurnStatus::read(&files.ledger);
@@ -323,7 +358,8 @@ impl AnsweredKeeper {
         control.set_nonblocking(true)?;
         let control = tokio::net::UnixStream::from_std(control)?;
         let has_ended = tells_of_exit(&reports);
-        let (process, _) = follow_keeper(pid, process, (control, reports), context.records.clone(), token);
+        let (process, _) =
+            follow_keeper(pid, process, (control, reports), context.records.clone(), token);
         Ok(resumed.into_adopted(process.with_pid(agent), turn_status, first_turn_at, has_ended))
     }
 }
@@ -331,7 +367,11 @@ impl AnsweredKeeper {
 /// Returns true if a keeper has told, with its answer, that the agent has ended or is being ended.
 fn tells_of_exit(reports: &[u8]) -> bool {
     let mut lines = reports.split(|byte| *byte == b'\n');
-    lines.any(|line| [EXITED, SIGNALLED, LACKED_HOST].iter().any(|word| line.starts_with(word.as_bytes())))
+    lines.any(|line| {
+        [EXITED, SIGNALLED, LACKED_HOST]
+            .iter()
+            .any(|word| line.starts_with(word.as_bytes()))
+    })
 }
 
 pub(super) fn first_turn_of(tree: &LeftTree) -> Option<Instant> {
@@ -371,7 +411,9 @@ pub(super) fn resume_files(
     rustix::fs::ftruncate(&input, in_flight.input_end)?;
     let moved = file_position(&output)?;
     if in_flight.read_offset > moved {
-        return Err(io::Error::other("the log has more of the agent's output than the agent has written"));
+        return Err(io::Error::other(
+            "the log has more of the agent's output than the agent has written",
+        ));
     }
     let taken = file_position(&input)?;
     let mut reader = AgentOutput::new(stdout, output, in_flight.read_offset, moved)?;
@@ -395,7 +437,16 @@ impl ResumedFiles {
         has_ended: bool,
     ) -> AdoptedAgent {
         let Self { reader, outbox, stderr, in_flight } = self;
-        AdoptedAgent { process, reader, outbox, stderr, in_flight, turn_status, first_turn_at, has_ended }
+        AdoptedAgent {
+            process,
+            reader,
+            outbox,
+            stderr,
+            in_flight,
+            turn_status,
+            first_turn_at,
+            has_ended,
+        }
     }
 }
 
@@ -464,7 +515,8 @@ impl SilentKeeper {
 /// Makes the token of an agent count again, if it has one.
 fn restore_token(tree: &LeftTree, tokens: &Arc<AgentTokens>) -> Option<TokenGuard> {
     let session = SessionId::new(tree.kept.session.as_str());
-    tree.token().map(|digest| tokens.restore_token(digest, session, tree.keeper_pid()))
+    tree.token()
+        .map(|digest| tokens.restore_token(digest, session, tree.keeper_pid()))
 }
 
 /// Lets the agent of a session outlive this host.
@@ -488,13 +540,23 @@ pub(crate) fn keep_agent(
         absence: settings.absence.to_std().unwrap_or(FOR_EVER),
         idle_absence: settings.idle_absence.to_std().unwrap_or(FOR_EVER),
         max_spool_bytes: settings.output.0 as u64,
-        socket: socket.to_str().ok_or_else(|| io::Error::other("the state directory is not UTF-8"))?.to_owned(),
+        socket: socket
+            .to_str()
+            .ok_or_else(|| io::Error::other("the state directory is not UTF-8"))?
+            .to_owned(),
     };
     let session = session.to_string();
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let limits = Some(KeeperLimits::from_settings(settings));
     // The record comes first: a kept agent without a record would be known to no host.
-    let kept = KeptRecord { session, start, protocol: PROTOCOL_VERSION, version, secret, limits };
+    let kept = KeptRecord {
+        session,
+        start,
+        protocol: PROTOCOL_VERSION,
+        version,
+        secret,
+        limits,
+    };
     if let Err(error) = records.note_kept(pid, kept) {
         let _ = fs::remove_file(&socket);
         return Err(error);
@@ -504,7 +566,11 @@ pub(crate) fn keep_agent(
 }
 
 /// Calls `open` with a path to the file `name` of the directory that is short enough for a socket, whatever the directory's own.
-fn at_long_path<T>(dir: &Path, name: u32, open: impl FnOnce(&str) -> io::Result<T>) -> io::Result<T> {
+fn at_long_path<T>(
+    dir: &Path,
+    name: u32,
+    open: impl FnOnce(&str) -> io::Result<T>,
+) -> io::Result<T> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = rustix::fs::open(dir, flags, Mode::empty())?;

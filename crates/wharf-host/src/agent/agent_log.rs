@@ -69,7 +69,8 @@ impl FromStr for LogPosition {
 
     fn from_str(text: &str) -> Result<Self, NoLogPosition> {
         let (log, line) = text.split_once('.').ok_or(NoLogPosition)?;
-        let is_id = log.len() == LOG_ID_CHARS && log.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let is_id =
+            log.len() == LOG_ID_CHARS && log.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let line = line.parse().ok().filter(|_| is_id).ok_or(NoLogPosition)?;
         Ok(Self { log: log.to_owned(), line })
     }
@@ -151,7 +152,11 @@ impl AgentLog {
         let skipped = usize::try_from(from.saturating_sub(dropped)).unwrap_or(usize::MAX);
         let lines: Vec<LoggedLine> = ring.lines.iter().skip(skipped).take(limit).cloned().collect();
         let last = from.max(dropped) + lines.len() as u64;
-        LoggedLines { lines, next: self.position(last), has_gap: !is_known || from < dropped }
+        LoggedLines {
+            lines,
+            next: self.position(last),
+            has_gap: !is_known || from < dropped,
+        }
     }
 
     /// Waits until there is a line after the position, or the log is closed.
@@ -307,8 +312,12 @@ impl AgentLogs {
     /// lines are dropped, and if there are too many others, the longest unused.
     pub(crate) fn get_or_create(&self, session: &SessionId) -> Arc<AgentLog> {
         let mut known = self.lock();
-        let log =
-            Arc::clone(known.logs.entry(session.clone()).or_insert_with(|| Arc::new(AgentLog::new(self.redacts))));
+        let log = Arc::clone(
+            known
+                .logs
+                .entry(session.clone())
+                .or_insert_with(|| Arc::new(AgentLog::new(self.redacts))),
+        );
         known.order.retain(|other| other != session);
         known.order.push_back(session.clone());
         known.drop_unused();
@@ -327,7 +336,8 @@ impl AgentLogs {
 
 impl LogsBySession {
     fn drop_unused(&mut self) {
-        self.logs.retain(|_, log| Arc::strong_count(log) > 1 || log.lock_ring().total > 0);
+        self.logs
+            .retain(|_, log| Arc::strong_count(log) > 1 || log.lock_ring().total > 0);
         let is_unused = |logs: &HashMap<SessionId, Arc<AgentLog>>, session: &SessionId| {
             logs.get(session).is_none_or(|log| Arc::strong_count(log) == 1)
         };

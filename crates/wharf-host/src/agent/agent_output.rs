@@ -9,7 +9,9 @@ use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 
-use super::kept_files::{MIN_RELEASED_BYTES, PAGE_BYTES, ReleasedPrefix, move_bytes, register, release_range};
+use super::kept_files::{
+    MIN_RELEASED_BYTES, PAGE_BYTES, ReleasedPrefix, move_bytes, register, release_range,
+};
 
 /// The bytes of one move: as many as a pipe holds.
 const MOVE_BYTES: usize = 64 << 10;
@@ -34,7 +36,15 @@ impl AgentOutput {
     pub(crate) fn new(pipe: OwnedFd, file: OwnedFd, read: u64, moved: u64) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&pipe, true)?;
         let pipe = register(pipe, Interest::READABLE)?;
-        Ok(Self { pipe, file, read, moved, released: ReleasedPrefix::default(), is_in_memory: true, dropped_end: 0 })
+        Ok(Self {
+            pipe,
+            file,
+            read,
+            moved,
+            released: ReleasedPrefix::default(),
+            is_in_memory: true,
+            dropped_end: 0,
+        })
     }
 
     /// Keeps all of the file, which is on the disk.
@@ -80,7 +90,11 @@ impl AgentOutput {
 }
 
 impl AsyncRead for AgentOutput {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         loop {
             if self.read < self.moved {
                 return Poll::Ready(self.read_file(buffer));
@@ -143,7 +157,8 @@ mod tests {
         }
         assert_eq!(lines.found_line(), FrameLine::Frame(b"next"));
         // The next host reads from the beginning of the line, which is as long as it was.
-        let output = AgentOutput::new(io::pipe().unwrap().0.into(), file, 0, LINE_BYTES as u64 + 6).unwrap();
+        let output =
+            AgentOutput::new(io::pipe().unwrap().0.into(), file, 0, LINE_BYTES as u64 + 6).unwrap();
         let mut again = FrameReader::starting_at(output, 1 << 20, 0);
         while !again.find_line() {
             again.fill().await.unwrap();

@@ -15,7 +15,8 @@ use tracing::Instrument;
 
 use super::agent_token::TokenGuard;
 use super::keeper::protocol::{
-    DROP, END, EXITED, FAILED, FORGET, GONE, INTRUDER, KeepOrder, LACKED_HOST, SIGNALLED, STARTED, send_with_files,
+    DROP, END, EXITED, FAILED, FORGET, GONE, INTRUDER, KeepOrder, LACKED_HOST, SIGNALLED, STARTED,
+    send_with_files,
 };
 use super::kept_files::{KeptFiles, register};
 use super::orphans::{self, RegisteredKeeper};
@@ -98,7 +99,10 @@ impl AgentProcess {
 
     /// Returns an agent that has ended without a host and has no keeper any more. `finish` is called with the
     /// fate of its left output. If this is dropped without an order, the output stays for the next host.
-    pub(super) fn of_ended_agent(exit: AgentExit, finish: impl FnOnce(OutputFate) + Send + 'static) -> Self {
+    pub(super) fn of_ended_agent(
+        exit: AgentExit,
+        finish: impl FnOnce(OutputFate) + Send + 'static,
+    ) -> Self {
         let (orders_to, mut orders) = mpsc::channel(MAX_WAITING_ORDERS);
         let (_, exit) = watch::channel(Some(exit));
         let watch = async move {
@@ -106,7 +110,10 @@ impl AgentProcess {
                 let fate = match order {
                     KeeperOrder::Release => OutputFate::Logged,
                     KeeperOrder::SetAside => OutputFate::Unreadable,
-                    KeeperOrder::End | KeeperOrder::Keep(_) | KeeperOrder::Drop | KeeperOrder::Leave => continue,
+                    KeeperOrder::End
+                    | KeeperOrder::Keep(_)
+                    | KeeperOrder::Drop
+                    | KeeperOrder::Leave => continue,
                 };
                 let _ = tokio::task::spawn_blocking(move || finish(fate)).await;
                 return;
@@ -189,7 +196,10 @@ impl KeeperProcess {
     #[cfg(target_os = "linux")]
     pub(super) fn adopt(pid: u32) -> std::io::Result<Self> {
         use rustix::process::{Pid, PidfdFlags, pidfd_open};
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(std::io::ErrorKind::NotFound)?;
+        let pid = i32::try_from(pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .ok_or(std::io::ErrorKind::NotFound)?;
         // The handle is only polled, so that it need not be non-blocking, which older kernels do not know.
         let handle = pidfd_open(pid, PidfdFlags::empty())?;
         Ok(Self::Adopted(register(handle, Interest::READABLE)?))
@@ -234,7 +244,10 @@ pub(super) fn follow_keeper(
             TreeEnd::Gone => {}
             TreeEnd::KeeperGone => follower.read_last_reports().await,
             TreeEnd::Late => {
-                tracing::warn!(keeper = pid, "a keeper did not end its processes in time; the host ends them");
+                tracing::warn!(
+                    keeper = pid,
+                    "a keeper did not end its processes in time; the host ends them"
+                );
                 end_tree(pid, &mut process).await;
                 follower.read_last_reports().await;
             }
@@ -322,7 +335,18 @@ impl KeeperFollower {
         let is_gone = false;
         let is_kept = records.is_kept(keeper);
         let deadline = None;
-        Self { keeper, news, control, orders, records, started, how, is_gone, is_kept, deadline }
+        Self {
+            keeper,
+            news,
+            control,
+            orders,
+            records,
+            started,
+            how,
+            is_gone,
+            is_kept,
+            deadline,
+        }
     }
 
     /// Follows the keeper to the end of its tree.
@@ -374,10 +398,14 @@ impl KeeperFollower {
     async fn order_to_keep(&mut self, (order, files, listener): (KeepOrder, KeptFiles, OwnedFd)) {
         let socket: &UnixStream = self.control.as_ref();
         let files: Vec<_> = files.as_fds().into_iter().chain([listener.as_fd()]).collect();
-        let sent = socket.async_io(Interest::WRITABLE, || send_with_files(socket, &order.to_line(), &files)).await;
+        let sent = socket
+            .async_io(Interest::WRITABLE, || send_with_files(socket, &order.to_line(), &files))
+            .await;
         match sent {
             Ok(()) => self.is_kept = true,
-            Err(error) => tracing::warn!(%error, keeper = self.keeper, "the agent will not outlive this host"),
+            Err(error) => {
+                tracing::warn!(%error, keeper = self.keeper, "the agent will not outlive this host")
+            }
         }
     }
 
@@ -388,7 +416,12 @@ impl KeeperFollower {
             match self.orders.recv().await {
                 None | Some(KeeperOrder::Release) => break,
                 Some(KeeperOrder::Leave) => return false,
-                Some(KeeperOrder::End | KeeperOrder::Keep(_) | KeeperOrder::Drop | KeeperOrder::SetAside) => {}
+                Some(
+                    KeeperOrder::End
+                    | KeeperOrder::Keep(_)
+                    | KeeperOrder::Drop
+                    | KeeperOrder::SetAside,
+                ) => {}
             }
         }
         self.say(FORGET).await;
@@ -410,7 +443,9 @@ impl KeeperFollower {
 
     /// Reads what the keeper wrote just before it ended, which is still in the socket.
     async fn read_last_reports(&mut self) {
-        while let Ok(Ok(Some(line))) = tokio::time::timeout(LAST_REPORT_TIMEOUT, self.news.next_line()).await {
+        while let Ok(Ok(Some(line))) =
+            tokio::time::timeout(LAST_REPORT_TIMEOUT, self.news.next_line()).await
+        {
             self.take_report(&line);
         }
     }
@@ -439,7 +474,11 @@ impl KeeperFollower {
             }
             (GONE, _) => self.is_gone = true,
             (INTRUDER, pid) => {
-                tracing::warn!(keeper = self.keeper, pid, "a process that is no host called a keeper and was refused");
+                tracing::warn!(
+                    keeper = self.keeper,
+                    pid,
+                    "a process that is no host called a keeper and was refused"
+                );
             }
             _ => {}
         }
@@ -453,7 +492,10 @@ impl KeeperFollower {
 }
 
 /// Waits until the owner gives an order or drops its hold, or all trees are to end.
-async fn next_order(orders: &mut mpsc::Receiver<KeeperOrder>, all_end: &mut watch::Receiver<bool>) -> KeeperOrder {
+async fn next_order(
+    orders: &mut mpsc::Receiver<KeeperOrder>,
+    all_end: &mut watch::Receiver<bool>,
+) -> KeeperOrder {
     tokio::select! {
         // An agent that is left to its keeper is not ended with the others.
         biased;

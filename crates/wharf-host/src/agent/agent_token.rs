@@ -68,14 +68,21 @@ impl TokenIssuer {
     pub(crate) fn issue_token(&self) -> (TokenGuard, String) {
         let token = format!("{TOKEN_PREFIX}{}", random_text(TOKEN_RANDOM_CHARS));
         let digest = blake3::hash(token.as_bytes());
-        self.tokens.lock_live().insert(digest, TokenHolder { session: self.session.clone(), root: 0 });
+        self.tokens
+            .lock_live()
+            .insert(digest, TokenHolder { session: self.session.clone(), root: 0 });
         (TokenGuard { tokens: Arc::clone(&self.tokens), digest }, token)
     }
 }
 
 impl AgentTokens {
     /// Makes the token good again that the host before this one gave to a running process.
-    pub(crate) fn restore_token(self: &Arc<Self>, digest: blake3::Hash, session: SessionId, root: u32) -> TokenGuard {
+    pub(crate) fn restore_token(
+        self: &Arc<Self>,
+        digest: blake3::Hash,
+        session: SessionId,
+        root: u32,
+    ) -> TokenGuard {
         self.lock_live().insert(digest, TokenHolder { session, root });
         TokenGuard { tokens: Arc::clone(self), digest }
     }
@@ -107,7 +114,9 @@ impl AgentTokens {
     /// helps to guess a token.
     pub(crate) fn find_by_token(&self, token: &str) -> Option<AgentToken> {
         let digest = blake3::hash(token.as_bytes());
-        self.lock_live().get(&digest).map(|tree| AgentToken { session: tree.session.clone(), digest })
+        self.lock_live()
+            .get(&digest)
+            .map(|tree| AgentToken { session: tree.session.clone(), digest })
     }
 
     /// Returns the token of the innermost process tree that holds this process.
@@ -154,7 +163,10 @@ mod tests {
         let (guard, token) = issuer.issue_token();
         let known = issuer.tokens.find_by_token(&token).unwrap();
         assert_eq!(known.session().as_str(), "sess_1");
-        assert!(!format!("{:?} {known:?} {guard:?}", issuer.tokens).contains(&token[TOKEN_PREFIX.len()..]));
+        assert!(
+            !format!("{:?} {known:?} {guard:?}", issuer.tokens)
+                .contains(&token[TOKEN_PREFIX.len()..])
+        );
         drop(guard);
         assert_eq!(issuer.tokens.find_by_token(&token), None);
         assert!(!issuer.tokens.is_live(&known));
@@ -196,6 +208,10 @@ mod tests {
         guard.set_root(ancestry[1]);
         assert_eq!(issuer.tokens.find_by_process(own).unwrap().session().as_str(), "sess_1");
         // The tests' runner may be the first process of its namespace: then there is none above it.
-        assert!(ancestry[2..].iter().all(|above| issuer.tokens.find_by_process(*above).is_none()));
+        assert!(
+            ancestry[2..]
+                .iter()
+                .all(|above| issuer.tokens.find_by_process(*above).is_none())
+        );
     }
 }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use wharf_core::Seq;
 
-use super::adoption::{AdoptedAgent, AdoptionContext, FilePlace, FoundAgent, LeftAgent, first_turn_of, resume_files};
+use super::adoption::{
+    AdoptedAgent, AdoptionContext, FilePlace, FoundAgent, LeftAgent, first_turn_of, resume_files,
+};
 use super::agent_process::{AgentExit, AgentProcess, OutputFate};
 use super::left_output::{LeftOutput, remove_output};
 use super::process_records::{LeftTree, ProcessRecords};
@@ -39,7 +41,11 @@ pub(crate) fn find_ended_agents(records: &ProcessRecords) -> io::Result<Vec<Left
             }
         };
         match LeftOutput::open(&path) {
-            Ok(output) => found.push(LeftAgent::Found(FoundAgent::Ended(Box::new(EndedAgent { tree, path, output })))),
+            Ok(output) => found.push(LeftAgent::Found(FoundAgent::Ended(Box::new(EndedAgent {
+                tree,
+                path,
+                output,
+            })))),
             Err(error) => {
                 let session = &tree.kept.session;
                 tracing::error!(session, path = %path.display(), %error, "the output that a keeper has left cannot be read");
@@ -51,7 +57,10 @@ pub(crate) fn find_ended_agents(records: &ProcessRecords) -> io::Result<Vec<Left
 }
 
 /// Finds the output that the keeper of this tree has left. Returns `None` if there is none.
-pub(super) fn find_ended_agent(tree: &LeftTree, records: &ProcessRecords) -> io::Result<Option<EndedAgent>> {
+pub(super) fn find_ended_agent(
+    tree: &LeftTree,
+    records: &ProcessRecords,
+) -> io::Result<Option<EndedAgent>> {
     for path in records.list_left_outputs()? {
         if keeper_of_output(&path) != Some(tree.keeper_pid()) {
             continue;
@@ -77,17 +86,22 @@ impl EndedAgent {
     }
 
     /// Takes the output in. All of the log up to `head` is on the disk.
-    pub(super) fn adopt(self, head: Seq, context: &AdoptionContext<'_>) -> io::Result<AdoptedAgent> {
+    pub(super) fn adopt(
+        self,
+        head: Seq,
+        context: &AdoptionContext<'_>,
+    ) -> io::Result<AdoptedAgent> {
         let Self { tree, path, output: LeftOutput { files, stderr, exit } } = self;
         // The clock of its last host means nothing after a reboot, and no deadline counts for an agent that has ended.
         let is_running = TurnStatus::read(&files.ledger).is_running;
         let turn_status = TurnStatus { is_running, ..TurnStatus::default() };
         let first_turn_at = first_turn_of(&tree);
-        let resumed = resume_files(files, &stderr, head, context, FilePlace::Disk).inspect_err(|error| {
-            if !may_pass(error) {
-                set_output_aside(&path);
-            }
-        })?;
+        let resumed =
+            resume_files(files, &stderr, head, context, FilePlace::Disk).inspect_err(|error| {
+                if !may_pass(error) {
+                    set_output_aside(&path);
+                }
+            })?;
         let exit = exit.unwrap_or_else(AgentExit::without_host);
         let process = AgentProcess::of_ended_agent(exit, move |fate| match fate {
             OutputFate::Logged => remove_left_output(&path),
@@ -110,7 +124,9 @@ fn set_output_aside(path: &Path) {
         Ok(()) => {
             tracing::error!(path = %aside.display(), "the output of an agent is set aside; delete it when it is of no use")
         }
-        Err(error) => tracing::error!(path = %path.display(), %error, "the output of an agent cannot be set aside"),
+        Err(error) => {
+            tracing::error!(path = %path.display(), %error, "the output of an agent cannot be set aside")
+        }
     }
 }
 
@@ -136,7 +152,14 @@ mod tests {
         let session = "sess_a".to_owned();
         let version = "0.1.0".to_owned();
         let secret = "secret".to_owned();
-        let kept = KeptRecord { session, start: 1, protocol: PROTOCOL_VERSION, version, secret, limits: None };
+        let kept = KeptRecord {
+            session,
+            start: 1,
+            protocol: PROTOCOL_VERSION,
+            version,
+            secret,
+            limits: None,
+        };
         records.note_kept(own, kept).unwrap();
         let (_, stdin) = io::pipe().unwrap();
         let (stdout, _) = io::pipe().unwrap();
@@ -171,10 +194,20 @@ mod tests {
         let records = ProcessRecords::new(temp.path().join("run"), identity);
         let mut ended = leave_output(temp.path(), &records);
         let log = AgentLogs::new(false).get_or_create(&SessionId::new("sess_a"));
-        let context = AdoptionContext { records: &records, tokens: &Arc::default(), log, frame_limit: 1 << 20 };
+        let context = AdoptionContext {
+            records: &records,
+            tokens: &Arc::default(),
+            log,
+            frame_limit: 1 << 20,
+        };
         // Nothing can be written to it, as on a full disk.
-        let sealed = rustix::fs::memfd_create("ledger", rustix::fs::MemfdFlags::ALLOW_SEALING).unwrap();
-        rustix::fs::fcntl_add_seals(&sealed, rustix::fs::SealFlags::WRITE | rustix::fs::SealFlags::GROW).unwrap();
+        let sealed =
+            rustix::fs::memfd_create("ledger", rustix::fs::MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::fcntl_add_seals(
+            &sealed,
+            rustix::fs::SealFlags::WRITE | rustix::fs::SealFlags::GROW,
+        )
+        .unwrap();
         ended.output.files.ledger = sealed;
         let error = ended.adopt(Seq::ZERO, &context).unwrap_err();
         assert!(may_pass(&error), "{error}");

@@ -36,7 +36,10 @@ pub struct InitializeResponse {
 impl InitializeResponse {
     /// `answer` is the response frame to `initialize`.
     pub(crate) fn from_frame(answer: Bytes) -> Result<Self, ReadError> {
-        Ok(Self { traits: read_traits(&answer)?, frame: Raw::new_checked_before(answer) })
+        Ok(Self {
+            traits: read_traits(&answer)?,
+            frame: Raw::new_checked_before(answer),
+        })
     }
 
     /// Returns the response for a client before any agent has answered `initialize`: Wharf's own name, and no
@@ -44,14 +47,22 @@ impl InitializeResponse {
     pub fn without_agent() -> Self {
         let version = env!("CARGO_PKG_VERSION");
         let info = format!(r#"{{"name":"wharf","title":"Wharf","version":"{version}"}}"#);
-        let result = format!(r#"{{"protocolVersion":1,"agentInfo":{info},"agentCapabilities":{{}},"authMethods":[]}}"#);
+        let result = format!(
+            r#"{{"protocolVersion":1,"agentInfo":{info},"agentCapabilities":{{}},"authMethods":[]}}"#
+        );
         let frame = rpc::response(rpc::PLACEHOLDER_ID, result);
-        Self { frame: Raw::new_checked_before(frame), traits: AgentTraits::default() }
+        Self {
+            frame: Raw::new_checked_before(frame),
+            traits: AgentTraits::default(),
+        }
     }
 
     /// Returns the version that the agent tells of itself.
     pub(crate) fn agent_version(&self) -> Option<String> {
-        let version = Json::parse(self.frame.bytes()).ok()?.at(&["result", "agentInfo", "version"]).ok()??;
+        let version = Json::parse(self.frame.bytes())
+            .ok()?
+            .at(&["result", "agentInfo", "version"])
+            .ok()??;
         version.text().map(Into::into)
     }
 }
@@ -102,7 +113,14 @@ impl StartFailure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         let message = message.into();
         let stderr = String::new();
-        Self { message, stderr, exit_code: None, cause: StartFault::Other, answer: None, adapter_error: None }
+        Self {
+            message,
+            stderr,
+            exit_code: None,
+            cause: StartFault::Other,
+            answer: None,
+            adapter_error: None,
+        }
     }
 
     /// The failure of which the log tells in this text.
@@ -133,7 +151,11 @@ impl fmt::Display for StartFailure {
 impl From<AdapterError> for StartFailure {
     fn from(error: AdapterError) -> Self {
         let failure = Self::new(error.to_string());
-        Self { cause: StartFault::NotInstalled, adapter_error: Some(Box::new(error)), ..failure }
+        Self {
+            cause: StartFault::NotInstalled,
+            adapter_error: Some(Box::new(error)),
+            ..failure
+        }
     }
 }
 
@@ -147,8 +169,12 @@ pub(crate) async fn launch_and_initialize(
     let Some(launched) = run_until(deadline, launch.run()).await else {
         return Err(StartFailure::new(describe_timeout("start", launch.timeout)));
     };
-    let LaunchedAgent { process, reader, outbox, stderr, files } = launched.map_err(StartFailure::new)?;
-    let blank = InitializeResponse { frame: Raw::new_checked_before(Bytes::new()), traits: AgentTraits::default() };
+    let LaunchedAgent { process, reader, outbox, stderr, files } =
+        launched.map_err(StartFailure::new)?;
+    let blank = InitializeResponse {
+        frame: Raw::new_checked_before(Bytes::new()),
+        traits: AgentTraits::default(),
+    };
     let early = EarlyFrames::default();
     let next_id = 1;
     let timeout = launch.timeout;
@@ -168,21 +194,35 @@ pub(crate) async fn launch_and_initialize(
     let params = format!(
         r#"{{"protocolVersion":1,"clientCapabilities":{capabilities},"clientInfo":{{"name":"wharf","title":"Wharf","version":"{version}"}}}}"#
     );
-    let answer = agent.send_and_wait("initialize", rpc::request(0, "initialize", params), 0).await?;
-    agent.initialize_response = InitializeResponse::from_frame(answer)
-        .map_err(|error| StartFailure::new(format!("the agent's answer to `initialize` cannot be used: {error}")))?;
+    let answer = agent
+        .send_and_wait("initialize", rpc::request(0, "initialize", params), 0)
+        .await?;
+    agent.initialize_response = InitializeResponse::from_frame(answer).map_err(|error| {
+        StartFailure::new(format!("the agent's answer to `initialize` cannot be used: {error}"))
+    })?;
     Ok(agent)
 }
 
 impl InitializedAgent {
     /// Sends a request and waits for its answer; everything else that comes is kept for later.
-    pub(super) async fn send_and_wait(&mut self, method: &str, request: Bytes, id: u64) -> Result<Bytes, StartFailure> {
+    pub(super) async fn send_and_wait(
+        &mut self,
+        method: &str,
+        request: Bytes,
+        id: u64,
+    ) -> Result<Bytes, StartFailure> {
         if self.outbox.send_frame(request, LineNote::Plain).is_err() {
-            return Err(self.end_with_failure(&format!("the agent did not read `{method}` from its stdin")).await);
+            return Err(self
+                .end_with_failure(&format!("the agent did not read `{method}` from its stdin"))
+                .await);
         }
         match run_until(self.deadline, self.wait_for_answer(id)).await {
             Some(Some(AwaitedLine::Answer(FrameKind::Error, frame))) => {
-                let cause = if is_login_needed(&frame) { StartFault::LoginNeeded } else { StartFault::Other };
+                let cause = if is_login_needed(&frame) {
+                    StartFault::LoginNeeded
+                } else {
+                    StartFault::Other
+                };
                 Err(StartFailure {
                     cause,
                     answer: Some(frame.clone()),
@@ -190,12 +230,12 @@ impl InitializedAgent {
                 })
             }
             Some(Some(AwaitedLine::Answer(_, frame))) => Ok(frame),
-            Some(Some(AwaitedLine::Malformed(why))) => {
-                Err(StartFailure::new(format!("the agent's answer to `{method}` could not be read: {why}")))
-            }
-            Some(None) => {
-                Err(self.end_with_failure(&format!("the agent went away before it answered `{method}`")).await)
-            }
+            Some(Some(AwaitedLine::Malformed(why))) => Err(StartFailure::new(format!(
+                "the agent's answer to `{method}` could not be read: {why}"
+            ))),
+            Some(None) => Err(self
+                .end_with_failure(&format!("the agent went away before it answered `{method}`"))
+                .await),
             None => {
                 let message = describe_timeout(&format!("answer `{method}`"), self.timeout);
                 Err(StartFailure { stderr: self.stderr.text(), ..StartFailure::new(message) })
@@ -211,7 +251,9 @@ impl InitializedAgent {
     async fn wait_for_answer(&mut self, id: u64) -> Option<AwaitedLine> {
         loop {
             while let Some(line) = self.reader.next_line() {
-                if let Some(found) = sort_line(line, Some(id), &mut self.early, &self.outbox, &self.stderr) {
+                if let Some(found) =
+                    sort_line(line, Some(id), &mut self.early, &self.outbox, &self.stderr)
+                {
                     return Some(found);
                 }
             }
@@ -241,12 +283,18 @@ impl InitializedAgent {
 
     /// Waits for the end of a replay. Some agents replay after their answer, so a replay counts as over once nothing of
     /// it has come for `quiet` (rule 2.6).
-    pub(super) async fn wait_for_replay_end(&mut self, quiet: Duration) -> Result<(), StartFailure> {
+    pub(super) async fn wait_for_replay_end(
+        &mut self,
+        quiet: Duration,
+    ) -> Result<(), StartFailure> {
         let mut until = Instant::now() + quiet;
         loop {
             if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 let message = describe_timeout("finish the replay of its session", self.timeout);
-                return Err(StartFailure { stderr: self.stderr.text(), ..StartFailure::new(message) });
+                return Err(StartFailure {
+                    stderr: self.stderr.text(),
+                    ..StartFailure::new(message)
+                });
             }
             // First the lines that were read together with the answer: no further read would return them.
             let before = self.early.dropped;
@@ -260,7 +308,9 @@ impl InitializedAgent {
                 Err(_) => break,
                 Ok(Ok(1..)) => {}
                 Ok(Ok(0) | Err(_)) => {
-                    return Err(self.end_with_failure("the agent went away while its session came back").await);
+                    return Err(self
+                        .end_with_failure("the agent went away while its session came back")
+                        .await);
                 }
             }
         }
@@ -273,15 +323,22 @@ impl InitializedAgent {
         let envelope = frame::scan(frame).map_err(|error| StartFailure::new(error.to_string()))?;
         let id = self.take_id();
         let method = envelope.method.to_string();
-        self.send_and_wait(&method, frame::with_id(frame, &envelope, id.to_string().as_bytes()), id).await
+        self.send_and_wait(&method, frame::with_id(frame, &envelope, id.to_string().as_bytes()), id)
+            .await
     }
 
     /// Ends the process and returns the failure, with the agent's exit and stderr.
     async fn end_with_failure(&mut self, message: &str) -> StartFailure {
         self.process.request_end();
-        let exit = tokio::time::timeout(EXIT_TIMEOUT, self.process.wait_for_exit()).await.unwrap_or_default();
+        let exit = tokio::time::timeout(EXIT_TIMEOUT, self.process.wait_for_exit())
+            .await
+            .unwrap_or_default();
         let message = format!("{message}: {}", exit.describe_exit());
-        StartFailure { exit_code: exit.code, stderr: self.stderr.text(), ..StartFailure::new(message) }
+        StartFailure {
+            exit_code: exit.code,
+            stderr: self.stderr.text(),
+            ..StartFailure::new(message)
+        }
     }
 }
 
@@ -317,7 +374,8 @@ fn sort_line(
         FrameLine::Oversized { bytes, head } => {
             let detail = format!("a line of {bytes} bytes was skipped (limits.frame)");
             early.faults.push((Fault::Oversized, detail.clone()));
-            return is_awaited_answer(&salvage_head(head), id).then_some(AwaitedLine::Malformed(detail));
+            return is_awaited_answer(&salvage_head(head), id)
+                .then_some(AwaitedLine::Malformed(detail));
         }
     };
     let envelope = match frame::scan(frame) {
@@ -327,7 +385,8 @@ fn sort_line(
             if !error.is_json() {
                 stderr.add_stray_line(frame);
             }
-            return is_awaited_answer(&salvage(frame), id).then(|| AwaitedLine::Malformed(error.to_string()));
+            return is_awaited_answer(&salvage(frame), id)
+                .then(|| AwaitedLine::Malformed(error.to_string()));
         }
     };
     match envelope.kind {
@@ -370,7 +429,8 @@ fn clean_answer(frame: &[u8], envelope: &Envelope<'_>) -> Result<Bytes, ReadErro
 
 impl EarlyFrames {
     fn keep_frame(&mut self, frame: &[u8], envelope: &Envelope<'_>) {
-        let is_content = envelope.method == "session/update" && !envelope.update.is_some_and(UpdateKind::is_state);
+        let is_content = envelope.method == "session/update"
+            && !envelope.update.is_some_and(UpdateKind::is_state);
         if self.drops_content && is_content {
             self.dropped += 1;
             return;
@@ -379,7 +439,10 @@ impl EarlyFrames {
         if self.bytes <= MAX_EARLY_BYTES {
             self.frames.push(Bytes::copy_from_slice(frame));
         } else if self.faults.len() < 100 {
-            self.faults.push((Fault::Oversized, "too many updates before the session was open".to_owned()));
+            self.faults.push((
+                Fault::Oversized,
+                "too many updates before the session was open".to_owned(),
+            ));
         }
     }
 
@@ -387,13 +450,16 @@ impl EarlyFrames {
     /// but they would be taken as if they came after it.
     pub(super) fn drop_outdated_settings(&mut self, answer: &[u8]) {
         let result = Json::parse(answer).and_then(|answer| answer.member("result")).ok().flatten();
-        let tells = |name: &str| result.is_some_and(|result| matches!(result.member(name), Ok(Some(_))));
+        let tells =
+            |name: &str| result.is_some_and(|result| matches!(result.member(name), Ok(Some(_))));
         let modes = tells("modes");
         let options = tells("configOptions");
-        self.frames.retain(|frame| match frame::scan(frame).ok().and_then(|envelope| envelope.update) {
-            Some(UpdateKind::CurrentModeUpdate) => !modes,
-            Some(UpdateKind::ConfigOptionUpdate) => !options,
-            _ => true,
+        self.frames.retain(|frame| {
+            match frame::scan(frame).ok().and_then(|envelope| envelope.update) {
+                Some(UpdateKind::CurrentModeUpdate) => !modes,
+                Some(UpdateKind::ConfigOptionUpdate) => !options,
+                _ => true,
+            }
         });
     }
 
@@ -408,7 +474,9 @@ impl EarlyFrames {
 pub(crate) fn classify_fault(error: &frame::ScanError) -> (Fault, String) {
     let kind = match error {
         frame::ScanError::NotUtf8 => Fault::NotUtf8,
-        frame::ScanError::NotJson(_) | frame::ScanError::Batch | frame::ScanError::NotMessage(_) => Fault::Malformed,
+        frame::ScanError::NotJson(_)
+        | frame::ScanError::Batch
+        | frame::ScanError::NotMessage(_) => Fault::Malformed,
     };
     (kind, error.to_string())
 }
@@ -443,8 +511,13 @@ fn describe_refusal(method: &str, frame: &[u8]) -> String {
 /// stands there twice is an error.
 fn read_traits(answer: &[u8]) -> Result<AgentTraits, ReadError> {
     let answer = Json::parse(answer)?;
-    let has = |path: &[&str]| answer.seek(path).map(|value| value.is_some_and(|value| value.bool() != Some(false)));
-    let is_true = |path: &[&str]| answer.seek(path).map(|value| value.and_then(Json::bool) == Some(true));
+    let has = |path: &[&str]| {
+        answer
+            .seek(path)
+            .map(|value| value.is_some_and(|value| value.bool() != Some(false)))
+    };
+    let is_true =
+        |path: &[&str]| answer.seek(path).map(|value| value.and_then(Json::bool) == Some(true));
     let session = |name| ["result", "agentCapabilities", "sessionCapabilities", name];
     let prompt = |name| ["result", "agentCapabilities", "promptCapabilities", name];
     Ok(AgentTraits {
@@ -478,14 +551,26 @@ mod tests {
                 r#"{{"id":0,"x":{odd},"result":{{"x":{odd},"agentCapabilities":{{"loadSession":true,"x":{odd},"promptCapabilities":{{"image":true,"audio":{odd}}},"sessionCapabilities":{{"resume":{{"x":{odd}}},"close":{odd},"promptQueueing":null,"ready":false}}}}}}}}"#
             );
             let accepts = Some(AcceptedContent { image: true, audio: false, embedded: false });
-            let expected = AgentTraits { load: true, resume: true, close: true, accepts, ..AgentTraits::default() };
-            assert_eq!(read_traits(answer.as_bytes()), Ok(expected), "{}", &odd[..odd.len().min(10)]);
+            let expected = AgentTraits {
+                load: true,
+                resume: true,
+                close: true,
+                accepts,
+                ..AgentTraits::default()
+            };
+            assert_eq!(
+                read_traits(answer.as_bytes()),
+                Ok(expected),
+                "{}",
+                &odd[..odd.len().min(10)]
+            );
         }
     }
 
     #[test]
     fn a_capability_that_stands_twice_is_an_error() {
-        let answer = br#"{"result":{"agentCapabilities":{"loadSession":true,"loadSession":false}}}"#;
+        let answer =
+            br#"{"result":{"agentCapabilities":{"loadSession":true,"loadSession":false}}}"#;
         assert_eq!(read_traits(answer), Err(ReadError::Twice("loadSession".to_owned())));
     }
 
@@ -503,9 +588,14 @@ mod tests {
             (r#"{"modes":null}"#, &kinds[..]),
             ("{}", &kinds[..]),
         ] {
-            let mut early = EarlyFrames { frames: kinds.map(report).to_vec(), ..EarlyFrames::default() };
+            let mut early =
+                EarlyFrames { frames: kinds.map(report).to_vec(), ..EarlyFrames::default() };
             early.drop_outdated_settings(format!(r#"{{"id":1,"result":{told}}}"#).as_bytes());
-            assert_eq!(early.frames, kept.iter().map(|kind| report(kind)).collect::<Vec<_>>(), "{told}");
+            assert_eq!(
+                early.frames,
+                kept.iter().map(|kind| report(kind)).collect::<Vec<_>>(),
+                "{told}"
+            );
         }
     }
 }

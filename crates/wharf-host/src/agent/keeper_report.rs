@@ -22,9 +22,11 @@ pub fn inspect_keepers(state_dir: &Path) -> KeeperReport {
     let run = state_dir.join("run");
     let kept = read_kept_records(&run);
     let living: HashSet<String> = kept.iter().map(|(pid, _)| pid.to_string()).collect();
-    let list = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_named =
-        |path: &Path, fits: &dyn Fn(&str) -> bool| path.file_name().and_then(|name| name.to_str()).is_some_and(fits);
+    let list =
+        |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_named = |path: &Path, fits: &dyn Fn(&str) -> bool| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(fits)
+    };
     let folders = list(&run).filter(|path| is_named(path, &|name| name.starts_with("keepers-")));
     let sockets = folders.flat_map(|folder| list(&folder));
     let mut stale_sockets: Vec<PathBuf> =
@@ -61,17 +63,36 @@ mod tests {
         let records = ProcessRecords::new(temp.path().join("run"), identity);
         let own = std::process::id();
         records.add(own, "tag", None);
-        assert_eq!(inspect_keepers(temp.path()), KeeperReport::default(), "an agent that ends with its host");
+        assert_eq!(
+            inspect_keepers(temp.path()),
+            KeeperReport::default(),
+            "an agent that ends with its host"
+        );
         let session = "sess_1".to_owned();
         let version = "0.0.9".to_owned();
         let secret = "s".to_owned();
-        records.note_kept(own, KeptRecord { session, start: 1, protocol: 1, version, secret, limits: None }).unwrap();
+        records
+            .note_kept(
+                own,
+                KeptRecord {
+                    session,
+                    start: 1,
+                    protocol: 1,
+                    version,
+                    secret,
+                    limits: None,
+                },
+            )
+            .unwrap();
         let sockets = records.socket_dir(1);
         fs::create_dir_all(&sockets).unwrap();
         for name in [own.to_string(), "1".to_owned()] {
             fs::write(sockets.join(name), "").unwrap();
         }
-        let expected = KeeperReport { versions: vec!["0.0.9".to_owned()], stale_sockets: vec![sockets.join("1")] };
+        let expected = KeeperReport {
+            versions: vec!["0.0.9".to_owned()],
+            stale_sockets: vec![sockets.join("1")],
+        };
         assert_eq!(inspect_keepers(temp.path()), expected);
     }
 

@@ -18,8 +18,11 @@ pub(super) fn scope_command(scope: KeeperScope) -> io::Result<Vec<OsString>> {
         KeeperScope::System => "--system",
     };
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|folder| folder.join(PROGRAM)).find(|file| file.is_file());
-    let program: PathBuf = found.ok_or_else(|| io::Error::other(format!("{PROGRAM} is not on the PATH")))?;
+    let found = std::env::split_paths(&path)
+        .map(|folder| folder.join(PROGRAM))
+        .find(|file| file.is_file());
+    let program: PathBuf =
+        found.ok_or_else(|| io::Error::other(format!("{PROGRAM} is not on the PATH")))?;
     let words = [manager, "--scope", "--quiet", "--collect", "--"].map(OsString::from);
     Ok(std::iter::once(program.into()).chain(words).collect())
 }

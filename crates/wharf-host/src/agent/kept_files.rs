@@ -33,7 +33,14 @@ impl KeptFiles {
 
     pub(crate) fn as_fds(&self) -> [BorrowedFd<'_>; Self::COUNT] {
         let Self { stdin, input, stdout, output, stderr, ledger } = self;
-        [stdin.as_fd(), input.as_fd(), stdout.as_fd(), output.as_fd(), stderr.as_fd(), ledger.as_fd()]
+        [
+            stdin.as_fd(),
+            input.as_fd(),
+            stdout.as_fd(),
+            output.as_fd(),
+            stderr.as_fd(),
+            ledger.as_fd(),
+        ]
     }
 
     /// Takes the first files of a message. Returns `None` if there are too few.
@@ -66,7 +73,10 @@ pub(crate) fn create_file(name: &str) -> io::Result<OwnedFd> {
 }
 
 /// Registers a file with the runtime, which tells when it is ready.
-#[expect(unsafe_code, reason = "the registration of an owned file is sound, but its function is for any type")]
+#[expect(
+    unsafe_code,
+    reason = "the registration of an owned file is sound, but its function is for any type"
+)]
 pub(super) fn register(file: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an owned file always names the same open file, and stays open until the registration is dropped.
     unsafe { AsyncFd::register_with_interest(file, interest) }.map_err(Into::into)
@@ -154,7 +164,12 @@ impl ReleasedPrefix {
 /// Gives the memory of a range back. A failure costs memory and nothing else.
 pub(super) fn release_range(file: impl AsFd, from: u64, to: u64) {
     if to > from {
-        let _ = rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, from, to - from);
+        let _ = rustix::fs::fallocate(
+            file,
+            FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+            from,
+            to - from,
+        );
     }
 }
 

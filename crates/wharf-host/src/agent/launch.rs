@@ -94,8 +94,12 @@ impl Launch {
     }
 
     /// Starts a command and returns its pipes as they are.
-    pub(crate) async fn run_piped(&self) -> Result<(AgentProcess, ChildStdin, ChildStdout, StderrTail), String> {
-        let (pipes, process) = self.start_under_keeper(|| Ok([Stdio::piped(), Stdio::piped(), Stdio::piped()])).await?;
+    pub(crate) async fn run_piped(
+        &self,
+    ) -> Result<(AgentProcess, ChildStdin, ChildStdout, StderrTail), String> {
+        let (pipes, process) = self
+            .start_under_keeper(|| Ok([Stdio::piped(), Stdio::piped(), Stdio::piped()]))
+            .await?;
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(format!("cannot start `{}`: a pipe is missing", self.program_name()));
         };
@@ -103,7 +107,12 @@ impl Launch {
         let stderr = stderr
             .into_owned_fd()
             .and_then(|stderr| StderrTail::follow_stderr(stderr, log))
-            .map_err(|error| format!("cannot start `{}`: its stderr cannot be read: {error}", self.program_name()))?;
+            .map_err(|error| {
+                format!(
+                    "cannot start `{}`: its stderr cannot be read: {error}",
+                    self.program_name()
+                )
+            })?;
         Ok((process, stdin, stdout, stderr))
     }
 
@@ -119,7 +128,10 @@ impl Launch {
         if self.cwd.is_dir() {
             return Ok(());
         }
-        Err(format!("the directory {} does not exist; create it or choose another cwd", self.cwd.display()))
+        Err(format!(
+            "the directory {} does not exist; create it or choose another cwd",
+            self.cwd.display()
+        ))
     }
 
     fn program_name(&self) -> &str {
@@ -132,7 +144,8 @@ impl Launch {
         stdio: impl Fn() -> io::Result<[Stdio; 3]>,
     ) -> Result<(Pipes, AgentProcess), String> {
         self.check_cwd()?;
-        let next_stdio = || stdio().map_err(|e| format!("cannot start `{}`: {e}", self.program_name()));
+        let next_stdio =
+            || stdio().map_err(|e| format!("cannot start `{}`: {e}", self.program_name()));
         if self.is_kept && self.scope != KeeperScope::None {
             let started = match scope_command(self.scope) {
                 Ok(scope) => self.start_keeper(&scope, next_stdio()?).await,
@@ -140,14 +153,15 @@ impl Launch {
             };
             match started {
                 Err(KeeperStartFault::NoKeeper(error)) => {
-                    let message =
-                        "a keeper cannot be started in a scope of systemd, and runs in the host's control group";
+                    let message = "a keeper cannot be started in a scope of systemd, and runs in the host's control group";
                     tracing::warn!(error, "{message}");
                 }
                 started => return started.map_err(KeeperStartFault::into_message),
             }
         }
-        self.start_keeper(&[], next_stdio()?).await.map_err(KeeperStartFault::into_message)
+        self.start_keeper(&[], next_stdio()?)
+            .await
+            .map_err(KeeperStartFault::into_message)
     }
 
     async fn start_keeper(
@@ -156,33 +170,40 @@ impl Launch {
         stdio: [Stdio; 3],
     ) -> Result<(Pipes, AgentProcess), KeeperStartFault> {
         let name = self.program_name();
-        let no_socket = |e| KeeperStartFault::Other(format!("cannot make a socket for the keeper of `{name}`: {e}"));
+        let no_socket = |e| {
+            KeeperStartFault::Other(format!("cannot make a socket for the keeper of `{name}`: {e}"))
+        };
         let (ours, theirs) = StdUnixStream::pair().map_err(no_socket)?;
         let (guard, token) = self.token_issuer.as_ref().map(TokenIssuer::issue_token).unzip();
         let child = self.spawn_keeper(scope, &theirs, stdio, token.as_deref());
-        let no_child = |e| KeeperStartFault::NoKeeper(format!("cannot start the keeper of `{name}`: {e}"));
+        let no_child =
+            |e| KeeperStartFault::NoKeeper(format!("cannot start the keeper of `{name}`: {e}"));
         let mut child = child.map_err(no_child)?;
         drop(theirs);
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let pid = child.id().unwrap_or_default();
-        let process = KeeperProcess::Child { child: Box::new(child), registration: RegisteredKeeper(pid) };
+        let process =
+            KeeperProcess::Child { child: Box::new(child), registration: RegisteredKeeper(pid) };
         if let Some(guard) = &guard {
             guard.set_root(pid);
         }
         let control = to_async_stream(ours).map_err(no_socket)?;
         self.records.add(pid, &self.tag, guard.as_ref().map(TokenGuard::digest));
         // From here on the tree is followed: if this future is dropped, the tree is ended.
-        let (process, started) = follow_keeper(pid, process, (control, Vec::new()), self.records.clone(), guard);
+        let (process, started) =
+            follow_keeper(pid, process, (control, Vec::new()), self.records.clone(), guard);
         match tokio::time::timeout(KEEPER_START_TIMEOUT, started).await {
             Ok(Ok(Ok(pid))) => Ok((pipes, process.with_pid(pid))),
-            Ok(Ok(Err(why))) => {
-                Err(KeeperStartFault::Other(format!("cannot run `{name}`: {why}; is it installed and on the PATH?")))
-            }
-            Ok(Err(_)) => {
-                Err(KeeperStartFault::NoKeeper(format!("the keeper of `{name}` ended before it started anything")))
-            }
+            Ok(Ok(Err(why))) => Err(KeeperStartFault::Other(format!(
+                "cannot run `{name}`: {why}; is it installed and on the PATH?"
+            ))),
+            Ok(Err(_)) => Err(KeeperStartFault::NoKeeper(format!(
+                "the keeper of `{name}` ended before it started anything"
+            ))),
             Err(_) => {
-                let message = format!("the keeper of `{name}` did not start it within {KEEPER_START_TIMEOUT:?}");
+                let message = format!(
+                    "the keeper of `{name}` did not start it within {KEEPER_START_TIMEOUT:?}"
+                );
                 Err(KeeperStartFault::Other(message))
             }
         }
@@ -208,16 +229,25 @@ impl Launch {
         let mut command = Command::new(args.remove(0));
         command.args(args);
         match &self.sandbox {
-            Some(_) => command.envs(self.env.iter().map(|(name, value)| (format!("{CARRIED_PREFIX}{name}"), value))),
+            Some(_) => command.envs(
+                self.env.iter().map(|(name, value)| (format!("{CARRIED_PREFIX}{name}"), value)),
+            ),
             None => command.envs(&self.env),
         };
         command.env(TAG_VARIABLE, &self.tag).current_dir(&self.cwd);
-        command.envs(open_files_limit::original_limit().map(|before| (open_files_limit::LIMIT_VARIABLE, before)));
+        command.envs(
+            open_files_limit::original_limit()
+                .map(|before| (open_files_limit::LIMIT_VARIABLE, before)),
+        );
         // Last, so that nobody else says who it is: neither a caller nor an adapter, nor an agent that our host is run by.
-        command.env_remove(agent_token::SESSION_VARIABLE).env_remove(agent_token::TOKEN_VARIABLE);
+        command
+            .env_remove(agent_token::SESSION_VARIABLE)
+            .env_remove(agent_token::TOKEN_VARIABLE);
         remove_secret_settings(&mut command);
         if let (Some(issuer), Some(token)) = (&self.token_issuer, token) {
-            command.env(agent_token::SESSION_VARIABLE, issuer.session.as_str()).env(agent_token::TOKEN_VARIABLE, token);
+            command
+                .env(agent_token::SESSION_VARIABLE, issuer.session.as_str())
+                .env(agent_token::TOKEN_VARIABLE, token);
         }
         command.stdin(stdin).stdout(stdout).stderr(stderr);
         // Its own group: a Ctrl-C at the terminal, or its end, is for the host. Not its own session: the kernel would give it a

@@ -116,7 +116,8 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// Begins a ledger in an empty file.
     pub(crate) fn create(file: OwnedFd) -> io::Result<LedgerHandle> {
-        let ledger = Self::at(file, InFlight::default(), (Seq::ZERO, 0), RECORDS_START, RECORDS_START);
+        let ledger =
+            Self::at(file, InFlight::default(), (Seq::ZERO, 0), RECORDS_START, RECORDS_START);
         ledger.status.write_to(&ledger.file)?;
         Ok(LedgerHandle(Arc::new(Mutex::new(ledger))))
     }
@@ -124,18 +125,34 @@ impl Ledger {
     fn at(file: OwnedFd, open: InFlight, confirmed: (Seq, u64), start: u64, end: u64) -> Self {
         let status = TurnStatus::default();
         let buffer = Vec::new();
-        Self { file, start, end, confirmed, noted: confirmed, open, status, buffer, keeps_records: false }
+        Self {
+            file,
+            start,
+            end,
+            confirmed,
+            noted: confirmed,
+            open,
+            status,
+            buffer,
+            keeps_records: false,
+        }
     }
 
     /// Reads the ledger of an agent that another host has left. `head` is the last event of the log, `input_size` the length
     /// of the input file.
-    pub(crate) fn recover(file: OwnedFd, head: Seq, input_size: u64) -> io::Result<(LedgerHandle, InFlight)> {
+    pub(crate) fn recover(
+        file: OwnedFd,
+        head: Seq,
+        input_size: u64,
+    ) -> io::Result<(LedgerHandle, InFlight)> {
         let status = TurnStatus::read(&file);
         let LedgerRecords { start, bytes, .. } = find_records(&file)?;
         let mut recovery = Recovery { head, input_size, ..Recovery::default() };
         let mut at = 0;
         while let Some((kind, body, length)) = next_record(&bytes[at..]) {
-            recovery.take(kind, body).ok_or_else(|| io::Error::other("the ledger has a record that cannot be read"))?;
+            recovery
+                .take(kind, body)
+                .ok_or_else(|| io::Error::other("the ledger has a record that cannot be read"))?;
             at += length;
         }
         // Behind a record that was cut off there must be nothing that could be taken for one.
@@ -149,7 +166,11 @@ impl Ledger {
     }
 
     /// Notes how far the output is taken in when each event from `first` on is in the log.
-    pub(crate) fn note_reads(&mut self, first: Seq, offsets: impl ExactSizeIterator<Item = u64>) -> io::Result<()> {
+    pub(crate) fn note_reads(
+        &mut self,
+        first: Seq,
+        offsets: impl ExactSizeIterator<Item = u64>,
+    ) -> io::Result<()> {
         let count = offsets.len() as u64;
         let mut last = self.noted.1;
         self.begin_record(KIND_READS);
@@ -200,11 +221,19 @@ impl Ledger {
 
     /// Notes that a request of the agent, whose line ends at `line` of the output, is being served. A request with `repeatable` is
     /// served again by the next host if this one does not answer it.
-    pub(crate) fn note_taken(&mut self, line: u64, id: &[u8], repeatable: Option<&Bytes>) -> io::Result<()> {
+    pub(crate) fn note_taken(
+        &mut self,
+        line: u64,
+        id: &[u8],
+        repeatable: Option<&Bytes>,
+    ) -> io::Result<()> {
         let repeatable = repeatable.filter(|frame| frame.len() <= MAX_REPEATED_BYTES);
         self.buffer = taken_record(line, id, repeatable)?;
         self.append_buffer()?;
-        let request = OpenRequest { id: Bytes::copy_from_slice(id), repeatable: repeatable.cloned() };
+        let request = OpenRequest {
+            id: Bytes::copy_from_slice(id),
+            repeatable: repeatable.cloned(),
+        };
         self.open.open_requests.insert(line, request);
         Ok(())
     }
@@ -248,7 +277,8 @@ impl Ledger {
     fn rewrite(&mut self) -> io::Result<()> {
         let start = (self.end + HEAD_BYTES as u64).next_multiple_of(PAGE_BYTES);
         self.begin_record(KIND_PADDING);
-        self.buffer.resize(usize::try_from(start - self.end).map_err(io::Error::other)?, 0);
+        self.buffer
+            .resize(usize::try_from(start - self.end).map_err(io::Error::other)?, 0);
         self.write_record()?;
         self.begin_record(KIND_REWRITTEN);
         for record in self.open.to_records(self.confirmed) {
@@ -295,7 +325,11 @@ fn line_record(note: LineNote<'_>, end: u64) -> io::Result<Vec<u8>> {
 }
 
 fn taken_record(line: u64, id: &[u8], repeatable: Option<&Bytes>) -> io::Result<Vec<u8>> {
-    make_record(KIND_TAKEN, &[line, id.len() as u64], &[id, repeatable.map_or(&[], |frame| &frame[..])])
+    make_record(
+        KIND_TAKEN,
+        &[line, id.len() as u64],
+        &[id, repeatable.map_or(&[], |frame| &frame[..])],
+    )
 }
 
 impl InFlight {
@@ -305,11 +339,15 @@ impl InFlight {
         let sent = line_record(LineNote::Effect(self.sent_through), self.input_end);
         let last_id = make_record(KIND_LAST_ID, &[self.last_request_id], &[]);
         let taken = self.open_requests.iter();
-        let taken = taken.map(|(line, request)| taken_record(*line, &request.id, request.repeatable.as_ref()));
+        let taken = taken
+            .map(|(line, request)| taken_record(*line, &request.id, request.repeatable.as_ref()));
         let requests = self.requests.iter().map(|(id, setting)| {
             line_record(LineNote::Request { id: *id, setting: setting.as_deref() }, self.input_end)
         });
-        let known = self.known_lines.iter().map(|line| line_record(LineNote::Answer { id: &[], line: *line }, 0));
+        let known = self
+            .known_lines
+            .iter()
+            .map(|line| line_record(LineNote::Answer { id: &[], line: *line }, 0));
         [reads, sent, last_id].into_iter().chain(taken).chain(requests).chain(known)
     }
 
@@ -319,7 +357,11 @@ impl InFlight {
             LineNote::Plain => {}
             LineNote::Effect(seq) => self.sent_through = self.sent_through.max(seq),
             LineNote::Answer { id, line } => {
-                let answered = self.open_requests.iter().find(|(_, request)| request.id == id).map(|(at, _)| *at);
+                let answered = self
+                    .open_requests
+                    .iter()
+                    .find(|(_, request)| request.id == id)
+                    .map(|(at, _)| *at);
                 self.open_requests.retain(|at, _| Some(*at) != answered);
                 self.known_lines.extend(Some(line).filter(|line| *line > self.read_offset));
             }
@@ -377,13 +419,19 @@ impl Recovery {
                 let length = usize::try_from(fields.take_number()?).ok()?;
                 let (id, frame) = fields.0.split_at_checked(length)?;
                 let repeatable = (!frame.is_empty()).then(|| Bytes::copy_from_slice(frame));
-                self.open.open_requests.insert(line, OpenRequest { id: Bytes::copy_from_slice(id), repeatable });
+                self.open
+                    .open_requests
+                    .insert(line, OpenRequest { id: Bytes::copy_from_slice(id), repeatable });
                 self.open.known_lines.insert(line);
             }
             KIND_LAST_ID => self.open.last_request_id = fields.take_number()?,
             KIND_SETTLED => self.settled.push((fields.take_number()?, fields.take_number()?)),
             KIND_REWRITTEN => {
-                *self = Self { head: self.head, input_size: self.input_size, ..Self::default() };
+                *self = Self {
+                    head: self.head,
+                    input_size: self.input_size,
+                    ..Self::default()
+                };
                 let mut rest = body;
                 while let Some((kind, body, length)) = next_record(rest) {
                     self.take(kind, body)?;
@@ -427,7 +475,9 @@ pub(super) struct LedgerRecords {
 /// Finds the records of a ledger behind the part whose memory was given back.
 pub(super) fn find_records(file: &OwnedFd) -> io::Result<LedgerRecords> {
     let size = file_size(file)?;
-    let mut start = rustix::fs::seek(file, SeekFrom::Data(RECORDS_START)).unwrap_or(size).max(RECORDS_START);
+    let mut start = rustix::fs::seek(file, SeekFrom::Data(RECORDS_START))
+        .unwrap_or(size)
+        .max(RECORDS_START);
     let mut bytes = read_range(file, start, size)?;
     // A file system may give back less than it was asked for, in its own larger blocks: then zeros are left.
     let records = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
@@ -487,10 +537,16 @@ mod tests {
     fn input_file_decides_which_lines_were_sent() {
         let ledger = new_ledger();
         ledger.lock().note_line(LineNote::Effect(Seq(3)), 50).unwrap();
-        ledger.lock().note_line(LineNote::Request { id: 9, setting: Some(b"{}") }, 80).unwrap();
+        ledger
+            .lock()
+            .note_line(LineNote::Request { id: 9, setting: Some(b"{}") }, 80)
+            .unwrap();
         let known = recover(&ledger, 3, 79);
         assert_eq!((known.sent_through, known.input_end, known.requests.len()), (Seq(3), 50, 0));
-        assert_eq!(recover(&ledger, 3, 80).requests, BTreeMap::from([(9, Some(Bytes::from_static(b"{}")))]));
+        assert_eq!(
+            recover(&ledger, 3, 80).requests,
+            BTreeMap::from([(9, Some(Bytes::from_static(b"{}")))])
+        );
     }
 
     #[test]
@@ -502,7 +558,11 @@ mod tests {
         let request = OpenRequest { id: Bytes::from_static(b"7"), repeatable: Some(frame) };
         let unanswered = recover(&ledger, 0, 29);
         assert_eq!(unanswered.open_requests, BTreeMap::from([(40, request)]));
-        assert_eq!(unanswered.known_lines, BTreeSet::from([40]), "its line is not in the log and will be read again");
+        assert_eq!(
+            unanswered.known_lines,
+            BTreeSet::from([40]),
+            "its line is not in the log and will be read again"
+        );
         assert_eq!(recover(&ledger, 0, 30).open_requests, BTreeMap::new());
         ledger.lock().note_reads(Seq(1), [40].into_iter()).unwrap();
         assert_eq!(recover(&ledger, 1, 30).known_lines, BTreeSet::new());
@@ -544,14 +604,20 @@ mod tests {
     fn ledger_is_rewritten_without_a_change_and_gives_memory_back() {
         let ledger = new_ledger();
         ledger.lock().note_taken(11, b"\"open\"", None).unwrap();
-        ledger.lock().note_line(LineNote::Request { id: 1, setting: Some(b"set") }, 7).unwrap();
+        ledger
+            .lock()
+            .note_line(LineNote::Request { id: 1, setting: Some(b"set") }, 7)
+            .unwrap();
         for seq in 1..200_000 {
             ledger.lock().note_line(LineNote::Effect(Seq(seq)), 7 + seq).unwrap();
             ledger.lock().note_reads(Seq(seq), [20 + seq].into_iter()).unwrap();
             ledger.lock().confirm_reads().unwrap();
         }
         let known = recover(&ledger, 199_999, 200_006);
-        assert_eq!((known.sent_through, known.read_offset, known.input_end), (Seq(199_999), 200_019, 200_006));
+        assert_eq!(
+            (known.sent_through, known.read_offset, known.input_end),
+            (Seq(199_999), 200_019, 200_006)
+        );
         assert_eq!((known.open_requests.len(), known.requests.len()), (1, 1));
         let blocks = rustix::fs::fstat(&ledger.lock().file).unwrap().st_blocks;
         assert!(blocks * 512 < 2 << 20, "{blocks} blocks");

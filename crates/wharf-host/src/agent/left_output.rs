@@ -28,7 +28,8 @@ use super::keeper::protocol::{EXITED, SIGNALLED};
 use super::kept_files::{KeptFiles, file_position, file_size, read_range, write_at};
 use super::ledger::find_records;
 use super::record_files::{
-    LEFT_OUTPUT_EXTENSION, TAKEN_OUTPUT_EXTENSION, UNFINISHED_OUTPUT_EXTENSION, open_regular, read_bounded,
+    LEFT_OUTPUT_EXTENSION, TAKEN_OUTPUT_EXTENSION, UNFINISHED_OUTPUT_EXTENSION, open_regular,
+    read_bounded,
 };
 use crate::ids::Now;
 
@@ -57,13 +58,18 @@ pub(super) struct LeftOutput {
 }
 
 /// Writes the files of an agent that has ended beside the record of its tree.
-pub(super) fn write_output(record: &Path, files: &KeptFiles, remains: &AgentRemains<'_>) -> io::Result<()> {
+pub(super) fn write_output(
+    record: &Path,
+    files: &KeptFiles,
+    remains: &AgentRemains<'_>,
+) -> io::Result<()> {
     let record_text = fs::read(record)?;
     let records = record.parent().unwrap_or(record);
     let path = record.with_extension(format!("{}.{LEFT_OUTPUT_EXTENSION}", Now::millis().0));
     let half = path.with_extension(UNFINISHED_OUTPUT_EXTENSION);
     DirBuilder::new().mode(0o700).create(&half)?;
-    let written = write_file(&half, "record", &record_text).and_then(|()| write_files(&half, files, remains));
+    let written =
+        write_file(&half, "record", &record_text).and_then(|()| write_files(&half, files, remains));
     let written = written.and_then(|()| fs::rename(&half, &path));
     if written.is_err() {
         // On a full disk, half of the output would only keep the space from others.
@@ -94,10 +100,13 @@ fn write_files(dir: &Path, files: &KeptFiles, remains: &AgentRemains<'_>) -> io:
     input.set_len(file_size(&files.input)?)?;
     input.sync_all()?;
     write_file(dir, "stderr", remains.stderr)?;
-    let exit = remains.exit.map_or_else(String::new, |status| match (status.code(), status.signal()) {
-        (Some(code), _) => format!("{EXITED} {code}\n"),
-        (None, signal) => format!("{SIGNALLED} {}\n", signal.unwrap_or_default()),
-    });
+    let exit =
+        remains
+            .exit
+            .map_or_else(String::new, |status| match (status.code(), status.signal()) {
+                (Some(code), _) => format!("{EXITED} {code}\n"),
+                (None, signal) => format!("{SIGNALLED} {}\n", signal.unwrap_or_default()),
+            });
     write_file(dir, "end", format!("{VERSION}\n{exit}").as_bytes())?;
     File::open(dir)?.sync_all()
 }
@@ -152,7 +161,8 @@ fn copy_ledger(from: &OwnedFd, to: &File) -> io::Result<()> {
 impl LeftOutput {
     /// Opens the output that a keeper has left in this directory.
     pub(super) fn open(dir: &Path) -> io::Result<Self> {
-        let end = String::from_utf8(read_bounded(&dir.join("end"), MAX_END_BYTES)?).map_err(io::Error::other)?;
+        let end = String::from_utf8(read_bounded(&dir.join("end"), MAX_END_BYTES)?)
+            .map_err(io::Error::other)?;
         let mut lines = end.lines();
         if lines.next() != Some(VERSION) {
             return Err(io::Error::other("it is of a version that this program does not know"));
@@ -176,7 +186,11 @@ impl LeftOutput {
             stderr: stderr.into(),
             ledger: open("ledger")?,
         };
-        Ok(Self { files, stderr: read_bounded(&dir.join("stderr"), MAX_STDERR_BYTES)?, exit })
+        Ok(Self {
+            files,
+            stderr: read_bounded(&dir.join("stderr"), MAX_STDERR_BYTES)?,
+            exit,
+        })
     }
 }
 
@@ -222,7 +236,14 @@ mod tests {
             handle.lock().note_line(LineNote::Effect(Seq(seq)), 80).unwrap();
             handle.lock().confirm_reads().unwrap();
         }
-        KeptFiles { stdin: stdin.into(), input, stdout: stdout.into(), output, stderr: stderr.into(), ledger }
+        KeptFiles {
+            stdin: stdin.into(),
+            input,
+            stdout: stdout.into(),
+            output,
+            stderr: stderr.into(),
+            ledger,
+        }
     }
 
     fn record_in(dir: &Path) -> PathBuf {
@@ -236,7 +257,12 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let files = kept_files();
         let exit = Some(ExitStatus::from_raw(7 << 8));
-        write_output(&record_in(temp.path()), &files, &AgentRemains { stderr: b"last words", exit }).unwrap();
+        write_output(
+            &record_in(temp.path()),
+            &files,
+            &AgentRemains { stderr: b"last words", exit },
+        )
+        .unwrap();
         assert_eq!(file_position(&files.output).unwrap(), (1 << 20) + 7, "the keeper could go on");
         let found = find_left_outputs(temp.path(), LEFT_OUTPUT_EXTENSION).unwrap();
         let [path] = found.as_slice() else { panic!("{found:?}") };
@@ -248,7 +274,10 @@ mod tests {
             let LeftOutput { files, .. } = LeftOutput::open(path).unwrap();
             assert_eq!(file_position(&files.output).unwrap(), (1 << 20) + 7);
             assert_eq!(read_range(&files.output, (1 << 20) - 1, 2 << 20).unwrap(), b"othe end");
-            assert_eq!(read_range(&files.output, 512 << 10, 1 << 20).unwrap(), vec![b'o'; 512 << 10]);
+            assert_eq!(
+                read_range(&files.output, 512 << 10, 1 << 20).unwrap(),
+                vec![b'o'; 512 << 10]
+            );
             let input_size = file_size(&files.input).unwrap();
             // Each host writes on to the ledger, so that the one after it goes on from there.
             let (_, known) = Ledger::recover(files.ledger, Seq(150_000), input_size).unwrap();
@@ -261,13 +290,20 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let remains = AgentRemains { stderr: b"", exit: None };
         let missing = write_output(&temp.path().join("71"), &kept_files(), &remains);
-        assert_eq!(missing.unwrap_err().kind(), io::ErrorKind::NotFound, "a tree without its record");
+        assert_eq!(
+            missing.unwrap_err().kind(),
+            io::ErrorKind::NotFound,
+            "a tree without its record"
+        );
         assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
         // A keeper that is killed while it writes leaves this.
         let half = temp.path().join("71.5.leaving");
         fs::create_dir(&half).unwrap();
         fs::write(half.join("output"), "half").unwrap();
-        assert_eq!(find_left_outputs(temp.path(), LEFT_OUTPUT_EXTENSION).unwrap(), Vec::<PathBuf>::new());
+        assert_eq!(
+            find_left_outputs(temp.path(), LEFT_OUTPUT_EXTENSION).unwrap(),
+            Vec::<PathBuf>::new()
+        );
         // An output of a later version is not touched.
         let later = temp.path().join("71.5.left");
         fs::create_dir(&later).unwrap();
@@ -279,7 +315,12 @@ mod tests {
     #[test]
     fn odd_files_in_the_place_of_the_output_are_refused_at_once() {
         let temp = tempfile::tempdir().unwrap();
-        write_output(&record_in(temp.path()), &kept_files(), &AgentRemains { stderr: b"", exit: None }).unwrap();
+        write_output(
+            &record_in(temp.path()),
+            &kept_files(),
+            &AgentRemains { stderr: b"", exit: None },
+        )
+        .unwrap();
         let found = find_left_outputs(temp.path(), LEFT_OUTPUT_EXTENSION).unwrap();
         let [left] = found.as_slice() else { panic!("{found:?}") };
         for name in ["end", "stderr", "output", "ledger", "input"] {
@@ -296,9 +337,19 @@ mod tests {
             assert!(LeftOutput::open(left).is_ok());
         }
         for name in ["end", "stderr"] {
-            OpenOptions::new().write(true).open(left.join(name)).unwrap().set_len(64 << 20).unwrap();
+            OpenOptions::new()
+                .write(true)
+                .open(left.join(name))
+                .unwrap()
+                .set_len(64 << 20)
+                .unwrap();
             assert!(LeftOutput::open(left).unwrap_err().to_string().contains("larger"), "{name}");
-            OpenOptions::new().write(true).open(left.join(name)).unwrap().set_len(0).unwrap();
+            OpenOptions::new()
+                .write(true)
+                .open(left.join(name))
+                .unwrap()
+                .set_len(0)
+                .unwrap();
             fs::write(left.join(name), VERSION).unwrap();
         }
     }

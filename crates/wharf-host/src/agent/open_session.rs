@@ -60,7 +60,9 @@ pub(crate) async fn open_session(
     opening: &SessionOpening,
 ) -> Result<OpenedAgent, StartFailure> {
     if opening.how == StartKind::Fork && !agent.initialize_response.traits.fork {
-        return Err(StartFailure::impossible("the agent cannot copy a session any more (`sessionCapabilities.fork`)"));
+        return Err(StartFailure::impossible(
+            "the agent cannot copy a session any more (`sessionCapabilities.fork`)",
+        ));
     }
     let id = agent.take_id();
     let (method, request) = build_open_request(opening, id)?;
@@ -71,16 +73,23 @@ pub(crate) async fn open_session(
         .send_and_wait(method, request, id)
         .await
         .map_err(|failure| explain_unknown_session(failure, opening.how))?;
-    let told = read_session_id(&answer)
-        .map_err(|error| StartFailure::new(format!("the agent's answer to `{method}` cannot be used: {error}")))?;
+    let told = read_session_id(&answer).map_err(|error| {
+        StartFailure::new(format!("the agent's answer to `{method}` cannot be used: {error}"))
+    })?;
     let agent_session = match (&opening.agent_session, told) {
         (Some(source), Some(told)) if opening.how == StartKind::Fork && *source == told => {
-            return Err(StartFailure::new("the agent answered `session/fork` with the session that was to be copied"));
+            return Err(StartFailure::new(
+                "the agent answered `session/fork` with the session that was to be copied",
+            ));
         }
         (_, Some(told)) => told,
         // The answers to load and resume need not repeat the id.
         (Some(known), None) if opening.how != StartKind::Fork => known.clone(),
-        (_, None) => return Err(StartFailure::new(format!("the agent answered `{method}` without a sessionId"))),
+        (_, None) => {
+            return Err(StartFailure::new(format!(
+                "the agent answered `{method}` without a sessionId"
+            )));
+        }
     };
     if agent.initialize_response.traits.ready {
         agent.send_ready(&agent_session);
@@ -90,11 +99,34 @@ pub(crate) async fn open_session(
         agent.wait_for_replay_end(opening.quiet).await?;
     }
     // Also for a fresh session, which replaces another one.
-    let settings = restore_settings(&mut agent, &agent_session, &answer, opening.wanted.clone()).await?;
-    let InitializedAgent { process, reader, outbox, stderr, files, initialize_response, early, next_id, .. } = agent;
+    let settings =
+        restore_settings(&mut agent, &agent_session, &answer, opening.wanted.clone()).await?;
+    let InitializedAgent {
+        process,
+        reader,
+        outbox,
+        stderr,
+        files,
+        initialize_response,
+        early,
+        next_id,
+        ..
+    } = agent;
     let answer = Raw::new_checked_before(frame::one_line(answer));
     let traits = initialize_response.traits;
-    Ok(OpenedAgent { process, reader, outbox, stderr, files, agent_session, traits, answer, settings, early, next_id })
+    Ok(OpenedAgent {
+        process,
+        reader,
+        outbox,
+        stderr,
+        files,
+        agent_session,
+        traits,
+        answer,
+        settings,
+        early,
+        next_id,
+    })
 }
 
 /// Returns the session's id in the answer, and checks that what Wharf reads of the answer later stands there once.
@@ -108,7 +140,12 @@ fn read_session_id(answer: &[u8]) -> Result<Option<String>, ReadError> {
             list.member(current)?;
         }
     }
-    for option in result.member("configOptions")?.into_iter().flat_map(Json::items).filter(|item| item.is_object()) {
+    for option in result
+        .member("configOptions")?
+        .into_iter()
+        .flat_map(Json::items)
+        .filter(|item| item.is_object())
+    {
         option.member("id")?;
         option.member("currentValue")?;
     }
@@ -118,11 +155,16 @@ fn read_session_id(answer: &[u8]) -> Result<Option<String>, ReadError> {
 /// Rewrites the failure if the agent does not know its session any more.
 fn explain_unknown_session(failure: StartFailure, how: StartKind) -> StartFailure {
     let answer = failure.answer.as_deref().map(frame::to_value);
-    if how == StartKind::New || answer.is_none_or(|answer| answer["error"]["code"] != code::RESOURCE_NOT_FOUND) {
+    if how == StartKind::New
+        || answer.is_none_or(|answer| answer["error"]["code"] != code::RESOURCE_NOT_FOUND)
+    {
         return failure;
     }
     let message = match how {
-        StartKind::Fork => format!("the agent does not know the session that is to be copied ({})", failure.message),
+        StartKind::Fork => format!(
+            "the agent does not know the session that is to be copied ({})",
+            failure.message
+        ),
         StartKind::New | StartKind::Load | StartKind::Resume => format!(
             "the agent does not know this session any more; its log can still be read; start a new session to go on ({})",
             failure.message
@@ -131,17 +173,27 @@ fn explain_unknown_session(failure: StartFailure, how: StartKind) -> StartFailur
     StartFailure { message, cause: StartFault::SessionUnknown, ..failure }
 }
 
-fn build_open_request(opening: &SessionOpening, id: u64) -> Result<(&'static str, Bytes), StartFailure> {
+fn build_open_request(
+    opening: &SessionOpening,
+    id: u64,
+) -> Result<(&'static str, Bytes), StartFailure> {
     let frame = opening.new_frame.bytes();
-    let envelope = frame::scan(frame).map_err(|error| StartFailure::impossible(format!("session/new: {error}")))?;
+    let envelope = frame::scan(frame)
+        .map_err(|error| StartFailure::impossible(format!("session/new: {error}")))?;
     match (opening.how, &opening.agent_session) {
-        (StartKind::New, _) => Ok(("session/new", frame::with_id(frame, &envelope, id.to_string().as_bytes()))),
-        (StartKind::Load, Some(session)) => build_reopen_request("session/load", frame, session, id),
-        (StartKind::Resume, Some(session)) => build_reopen_request("session/resume", frame, session, id),
-        (StartKind::Fork, Some(source)) => build_reopen_request("session/fork", frame, source, id),
-        (StartKind::Load | StartKind::Resume | StartKind::Fork, None) => {
-            Err(StartFailure::impossible("the agent never had this session: it cannot be brought back"))
+        (StartKind::New, _) => {
+            Ok(("session/new", frame::with_id(frame, &envelope, id.to_string().as_bytes())))
         }
+        (StartKind::Load, Some(session)) => {
+            build_reopen_request("session/load", frame, session, id)
+        }
+        (StartKind::Resume, Some(session)) => {
+            build_reopen_request("session/resume", frame, session, id)
+        }
+        (StartKind::Fork, Some(source)) => build_reopen_request("session/fork", frame, source, id),
+        (StartKind::Load | StartKind::Resume | StartKind::Fork, None) => Err(
+            StartFailure::impossible("the agent never had this session: it cannot be brought back"),
+        ),
     }
 }
 
@@ -154,11 +206,14 @@ fn build_reopen_request(
     id: u64,
 ) -> Result<(&'static str, Bytes), StartFailure> {
     let params = Json::parse(frame).and_then(|request| {
-        let params = request.member("params")?.ok_or_else(|| ReadError::Missing("params".to_owned()))?;
+        let params = request
+            .member("params")?
+            .ok_or_else(|| ReadError::Missing("params".to_owned()))?;
         wharf_json::set(params, &["sessionId"], &Value::from(session).to_string())
     });
-    let params = params
-        .map_err(|error| StartFailure::impossible(format!("the session's start parameters cannot be read: {error}")))?;
+    let params = params.map_err(|error| {
+        StartFailure::impossible(format!("the session's start parameters cannot be read: {error}"))
+    })?;
     Ok((method, frame::one_line(rpc::request(id, method, params))))
 }
 
@@ -186,16 +241,22 @@ async fn restore_settings(
             RestoreStep::Done => return Ok(reported.into_in_force()),
             RestoreStep::Set(request) => {
                 let answer = agent.require_setting(&request, session).await?;
-                let result = Json::parse(&answer).and_then(|answer| answer.at(&["result", "configOptions"]));
+                let result =
+                    Json::parse(&answer).and_then(|answer| answer.at(&["result", "configOptions"]));
                 match result {
                     Ok(Some(list)) => reported.take_options(list),
                     Ok(None) | Err(_) => reported.take_set(&request),
                 }
             }
             RestoreStep::NotKept(request) => {
-                let message =
-                    describe_refused_setting(&request, "the agent agreed to it and then reported another value");
-                return Err(StartFailure { cause: StartFault::SettingRefused, ..StartFailure::new(message) });
+                let message = describe_refused_setting(
+                    &request,
+                    "the agent agreed to it and then reported another value",
+                );
+                return Err(StartFailure {
+                    cause: StartFault::SettingRefused,
+                    ..StartFailure::new(message)
+                });
             }
         }
     }
@@ -210,14 +271,24 @@ impl InitializedAgent {
     }
 
     /// Sends a setting without which the session must not come back.
-    async fn require_setting(&mut self, request: &SettingRequest, session: &str) -> Result<Bytes, StartFailure> {
+    async fn require_setting(
+        &mut self,
+        request: &SettingRequest,
+        session: &str,
+    ) -> Result<Bytes, StartFailure> {
         let id = self.take_id();
-        self.send_and_wait(request.method(), request.frame(session, id), id).await.map_err(|failure| StartFailure {
-            // An agent that went away or said nothing may do better the next time.
-            cause: if failure.answer.is_some() { StartFault::SettingRefused } else { failure.cause },
-            message: describe_refused_setting(request, &failure.message),
-            ..failure
-        })
+        self.send_and_wait(request.method(), request.frame(session, id), id)
+            .await
+            .map_err(|failure| StartFailure {
+                // An agent that went away or said nothing may do better the next time.
+                cause: if failure.answer.is_some() {
+                    StartFault::SettingRefused
+                } else {
+                    failure.cause
+                },
+                message: describe_refused_setting(request, &failure.message),
+                ..failure
+            })
     }
 }
 
@@ -238,8 +309,10 @@ mod tests {
     #[test]
     fn start_parameters_keep_every_byte_whatever_they_hold() {
         let params = r#"{"z":1.50,"x":1e400 ,"cut":"\ud83d","cwd":"/a","_meta":{"b":1,"a":2},"mcpServers":[ ]}"#;
-        let frame = format!(r#"{{"jsonrpc":"2.0","id":"x","method":"session/new","params":{params}}}"#);
-        let (_, sent) = build_reopen_request("session/load", frame.as_bytes(), "agent's", 7).unwrap();
+        let frame =
+            format!(r#"{{"jsonrpc":"2.0","id":"x","method":"session/new","params":{params}}}"#);
+        let (_, sent) =
+            build_reopen_request("session/load", frame.as_bytes(), "agent's", 7).unwrap();
         let expected = format!(
             r#"{{"jsonrpc":"2.0","id":7,"method":"session/load","params":{},"sessionId":"agent's"}}}}"#,
             params.strip_suffix('}').unwrap()

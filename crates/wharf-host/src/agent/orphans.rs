@@ -65,7 +65,10 @@ pub(super) async fn end_orphans() {
 /// Kills every orphan once. Returns how many there were.
 fn kill_orphans() -> usize {
     let keepers = lock_keepers();
-    let strangers: Vec<u32> = child_pids(std::process::id()).into_iter().filter(|pid| !keepers.contains(pid)).collect();
+    let strangers: Vec<u32> = child_pids(std::process::id())
+        .into_iter()
+        .filter(|pid| !keepers.contains(pid))
+        .collect();
     for pid in &strangers {
         for below in descendant_pids(*pid) {
             send_signal(below, Signal::KILL);

@@ -68,7 +68,8 @@ impl Outbox {
         let stdin = register(stdin, Interest::WRITABLE)?;
         let waiting = VecDeque::new();
         let released = ReleasedPrefix::default();
-        let state = Mutex::new(QueueState { file, taken, end, waiting, released, is_closed: false });
+        let state =
+            Mutex::new(QueueState { file, taken, end, waiting, released, is_closed: false });
         let queue = Arc::new(InputQueue { stdin, state, ledger });
         if taken < end {
             tokio::spawn(Arc::clone(&queue).drain());
@@ -195,9 +196,13 @@ mod tests {
         let (reader, stdin) = pipe().unwrap();
         let outbox = new_outbox(stdin.into());
         drop(reader);
-        let _ = outbox.send_frame(Bytes::from_static(b"notices that the reader is gone"), LineNote::Plain);
+        let _ = outbox
+            .send_frame(Bytes::from_static(b"notices that the reader is gone"), LineNote::Plain);
         assert_eq!(outbox.bytes.in_use(), 0, "frames that are dropped count no more");
-        assert_eq!(outbox.send_frame(Bytes::from_static(b"nobody takes this"), LineNote::Plain), Err(OutboxStalled));
+        assert_eq!(
+            outbox.send_frame(Bytes::from_static(b"nobody takes this"), LineNote::Plain),
+            Err(OutboxStalled)
+        );
         assert_eq!(outbox.bytes.in_use(), 0);
     }
 
@@ -206,19 +211,27 @@ mod tests {
         let (reader, stdin) = pipe().unwrap();
         let outbox = new_outbox(stdin.into());
         for n in 0..1_000 {
-            assert_eq!(outbox.send_frame(format!("line {n}").into(), LineNote::Plain), Ok(()), "line {n}");
+            assert_eq!(
+                outbox.send_frame(format!("line {n}").into(), LineNote::Plain),
+                Ok(()),
+                "line {n}"
+            );
         }
         drop(outbox);
         let read = tokio::task::spawn_blocking(move || std::io::read_to_string(reader));
         let text = read.await.unwrap().unwrap();
-        assert!(text.lines().enumerate().all(|(n, line)| line == format!("line {n}")) && text.lines().count() == 1_000);
+        assert!(
+            text.lines().enumerate().all(|(n, line)| line == format!("line {n}"))
+                && text.lines().count() == 1_000
+        );
     }
 
     #[tokio::test]
     async fn large_lines_reach_a_slow_reader_whole_and_in_order() {
         let (mut reader, stdin) = pipe().unwrap();
         let outbox = new_outbox(stdin.into());
-        let frames: Vec<Bytes> = (0..20_u8).map(|n| vec![b'a' + n; 100_000 + usize::from(n)].into()).collect();
+        let frames: Vec<Bytes> =
+            (0..20_u8).map(|n| vec![b'a' + n; 100_000 + usize::from(n)].into()).collect();
         for frame in &frames {
             outbox.send_frame(frame.clone(), LineNote::Plain).unwrap();
         }

@@ -21,8 +21,9 @@ use super::directory_identity::DirectoryIdentity;
 use super::keeper::protocol::PROTOCOL_VERSION;
 use super::process_table::{Process, ProcessTable, find_tagged, is_keeper, kill_until_gone};
 use super::record_files::{
-    LEFT_OUTPUT_EXTENSION, RecordFile, TAKEN_OUTPUT_EXTENSION, UNFINISHED_EXTENSION, UNFINISHED_OUTPUT_EXTENSION,
-    find_left_outputs, keeper_of_output, read_record, read_records, settle_unfinished_records,
+    LEFT_OUTPUT_EXTENSION, RecordFile, TAKEN_OUTPUT_EXTENSION, UNFINISHED_EXTENSION,
+    UNFINISHED_OUTPUT_EXTENSION, find_left_outputs, keeper_of_output, read_record, read_records,
+    settle_unfinished_records,
 };
 use crate::config::KeeperSettings;
 
@@ -121,7 +122,9 @@ impl LeftTree {
 
     /// Returns how long ago the agent's first turn began.
     pub(crate) fn time_since_first_turn(&self, now: Millis) -> Option<Duration> {
-        self.record.first_turn_millis.map(|at| Duration::from_millis(now.0.saturating_sub(at)))
+        self.record
+            .first_turn_millis
+            .map(|at| Duration::from_millis(now.0.saturating_sub(at)))
     }
 
     pub(crate) fn token(&self) -> Option<blake3::Hash> {
@@ -170,7 +173,10 @@ impl ProcessRecords {
     pub(crate) fn add(&self, keeper: u32, tag: &str, token: Option<blake3::Hash>) {
         let RecordsState { directory, system, host, .. } = &*self.shared;
         // Where there is no `/proc` there is nothing to find again either.
-        let keeper = Process { pid: keeper, started: super::process_table::started_at(keeper).unwrap_or_default() };
+        let keeper = Process {
+            pid: keeper,
+            started: super::process_table::started_at(keeper).unwrap_or_default(),
+        };
         let directory = directory.clone();
         let system = system.clone();
         let seen = BTreeSet::new();
@@ -178,7 +184,17 @@ impl ProcessRecords {
         let token = token.map(|token| token.to_hex().to_string());
         let first_turn_millis = None;
         let kept = None;
-        self.insert(TreeRecord { directory, system, host: *host, keeper, tag, seen, token, first_turn_millis, kept });
+        self.insert(TreeRecord {
+            directory,
+            system,
+            host: *host,
+            keeper,
+            tag,
+            seen,
+            token,
+            first_turn_millis,
+            kept,
+        });
     }
 
     fn insert(&self, record: TreeRecord) {
@@ -191,9 +207,16 @@ impl ProcessRecords {
     }
 
     /// Changes the record of a running tree, and writes it if `change` returns true.
-    fn change_record(&self, keeper: u32, change: impl FnOnce(&mut TreeRecord) -> bool) -> io::Result<()> {
+    fn change_record(
+        &self,
+        keeper: u32,
+        change: impl FnOnce(&mut TreeRecord) -> bool,
+    ) -> io::Result<()> {
         let _writing = self.lock_writing();
-        let changed = self.lock_running().get_mut(&keeper).and_then(|record| change(record).then(|| record.clone()));
+        let changed = self
+            .lock_running()
+            .get_mut(&keeper)
+            .and_then(|record| change(record).then(|| record.clone()));
         changed.map_or(Ok(()), |record| self.write_record(&record))
     }
 
@@ -389,13 +412,16 @@ impl ProcessRecords {
     pub(crate) fn end_left_tree(&self, tree: &LeftTree) {
         end_trees(std::slice::from_ref(&tree.record));
         self.remove_files(tree.keeper_pid());
-        let _ = fs::remove_file(self.socket_dir(tree.kept.protocol).join(tree.keeper_pid().to_string()));
+        let _ = fs::remove_file(
+            self.socket_dir(tree.kept.protocol).join(tree.keeper_pid().to_string()),
+        );
     }
 
     /// Returns true if the host of a record of this directory lives. One that is dying has given its lease back already, so it is
     /// waited for.
     fn has_living_host(&self, record: &TreeRecord, give_up_at: Instant) -> bool {
-        let is_of_here = record.directory == self.shared.directory && record.system == self.shared.system;
+        let is_of_here =
+            record.directory == self.shared.directory && record.system == self.shared.system;
         while is_of_here && record.host.is_alive() {
             if Instant::now() > give_up_at {
                 return true;
@@ -408,7 +434,9 @@ impl ProcessRecords {
     /// Is this the record of a tree of this very directory whose host is dead? A record that was copied here with the
     /// directory is that of another, and a host that still runs cares for its own trees.
     fn is_ours(&self, record: &TreeRecord) -> bool {
-        record.directory == self.shared.directory && record.system == self.shared.system && !record.host.is_alive()
+        record.directory == self.shared.directory
+            && record.system == self.shared.system
+            && !record.host.is_alive()
     }
 
     fn write_or_report(&self, record: &TreeRecord) {
@@ -421,8 +449,14 @@ impl ProcessRecords {
         let half = path.with_extension(UNFINISHED_EXTENSION);
         // Not synced: after a power loss there is nothing to sweep.
         let written = serde_json::to_vec(record).map_err(io::Error::from).and_then(|text| {
-            let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half);
-            file.and_then(|mut file| io::Write::write_all(&mut file, &text)).and_then(|()| fs::rename(&half, &path))
+            let file = fs::OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&half);
+            file.and_then(|mut file| io::Write::write_all(&mut file, &text))
+                .and_then(|()| fs::rename(&half, &path))
         });
         if written.is_err() {
             let _ = fs::remove_file(&half);
@@ -458,7 +492,10 @@ fn report_unwritten(keeper: u32, written: io::Result<()>) {
 /// Reads the records of the kept agents whose keepers run, each with the keeper's pid. Changes nothing.
 pub(super) fn read_kept_records(dir: &Path) -> Vec<(u32, KeptRecord)> {
     let system = identify_system();
-    let records = read_records::<TreeRecord>(dir, keeper_of).unwrap_or_default().into_iter().map(|file| file.record);
+    let records = read_records::<TreeRecord>(dir, keeper_of)
+        .unwrap_or_default()
+        .into_iter()
+        .map(|file| file.record);
     let living = records.filter(|record| record.system == system && record.keeper.is_alive());
     living.filter_map(|record| Some((record.keeper.pid, record.kept?))).collect()
 }
@@ -470,7 +507,11 @@ fn keeper_of(record: &TreeRecord) -> u32 {
 
 /// Kills everything that is left of these trees. Returns how many processes there were at first.
 fn end_trees(records: &[TreeRecord]) -> usize {
-    if records.is_empty() { 0 } else { kill_until_gone(|table| find_leftover_processes(records, table)) }
+    if records.is_empty() {
+        0
+    } else {
+        kill_until_gone(|table| find_leftover_processes(records, table))
+    }
 }
 
 /// The living processes of these trees.
@@ -480,7 +521,10 @@ fn find_leftover_processes(records: &[TreeRecord], table: &ProcessTable) -> Hash
         let recorded = record.seen.iter().chain([&record.keeper]).copied();
         left.extend(recorded.filter(|process| table.contains_process(*process)));
         // Older than its keeper: not of this tree, whatever its environment says.
-        left.extend(find_tagged(&record.tag, table).filter(|process| process.started >= record.keeper.started));
+        left.extend(
+            find_tagged(&record.tag, table)
+                .filter(|process| process.started >= record.keeper.started),
+        );
     }
     let roots: HashSet<u32> = left.iter().map(|process| process.pid).collect();
     left.extend(table.descendants_of(&roots));
@@ -508,7 +552,14 @@ mod tests {
         let session = "sess_a".to_owned();
         let version = "0.1.0".to_owned();
         let secret = "secret".to_owned();
-        KeptRecord { session, start, protocol: PROTOCOL_VERSION, version, secret, limits: None }
+        KeptRecord {
+            session,
+            start,
+            protocol: PROTOCOL_VERSION,
+            version,
+            secret,
+            limits: None,
+        }
     }
 
     #[test]
@@ -533,7 +584,10 @@ mod tests {
         assert!(!records.is_ours(&TreeRecord { host: living, ..record.clone() }), "its host lives");
         let directory = DirectoryIdentity { inode: 1, ..record.directory.clone() };
         assert!(!records.is_ours(&TreeRecord { directory, ..record.clone() }), "another directory");
-        assert!(!records.is_ours(&TreeRecord { system: "before".to_owned(), ..record.clone() }), "before a reboot");
+        assert!(
+            !records.is_ours(&TreeRecord { system: "before".to_owned(), ..record.clone() }),
+            "before a reboot"
+        );
         // Another process has its number now.
         let reused = Process { started: living.started + 1, ..living };
         assert!(records.is_ours(&TreeRecord { host: reused, ..record }));
@@ -557,9 +611,15 @@ mod tests {
             first_turn_millis: None,
             kept: None,
         };
-        assert_eq!(find_leftover_processes(&[record.clone()], &ProcessTable::read()), HashSet::new());
+        assert_eq!(
+            find_leftover_processes(&[record.clone()], &ProcessTable::read()),
+            HashSet::new()
+        );
         record.seen = BTreeSet::from([Process { pid: parent, started }]);
-        assert!(find_leftover_processes(&[record], &ProcessTable::read()).contains(&Process { pid: parent, started }));
+        assert!(
+            find_leftover_processes(&[record], &ProcessTable::read())
+                .contains(&Process { pid: parent, started })
+        );
     }
 
     #[test]
@@ -620,8 +680,11 @@ mod tests {
             half
         };
         let written = begin_output(living, "1.leaving");
-        let others =
-            [begin_output(dead, "2.leaving"), begin_output(reused, "3.leaving"), begin_output(living, "4.taken")];
+        let others = [
+            begin_output(dead, "2.leaving"),
+            begin_output(reused, "3.leaving"),
+            begin_output(living, "4.taken"),
+        ];
         assert_eq!(records.list_left_outputs().unwrap().len(), 0);
         assert!(others.iter().all(|path| path.exists()), "a look removes nothing");
         records.remove_unfinished_outputs().unwrap();
@@ -634,13 +697,15 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let records = records(temp.path());
         let run = temp.path().join("run");
-        let foreign = ["notes.leaving", "mine.taken", "71.leaving", "71.taken"].map(|name| run.join(name));
+        let foreign =
+            ["notes.leaving", "mine.taken", "71.leaving", "71.taken"].map(|name| run.join(name));
         for path in &foreign {
             fs::create_dir_all(path).unwrap();
             fs::write(path.join("file"), "mine").unwrap();
         }
         records.remove_unfinished_outputs().unwrap();
-        let removed: Vec<&PathBuf> = foreign.iter().filter(|path| !path.join("file").exists()).collect();
+        let removed: Vec<&PathBuf> =
+            foreign.iter().filter(|path| !path.join("file").exists()).collect();
         assert_eq!(removed, Vec::<&PathBuf>::new());
     }
 
@@ -666,11 +731,17 @@ mod tests {
         let path = records.record_path(keeper);
         let read = || serde_json::from_slice::<TreeRecord>(&fs::read(&path).unwrap());
         // The sizes differ, so that parts of two records would not make a whole one.
-        let seen = |count: u32| (0..count % 2 * 50).map(|pid| Process { pid, started: u64::from(count) }).collect();
+        let seen = |count: u32| {
+            (0..count % 2 * 50)
+                .map(|pid| Process { pid, started: u64::from(count) })
+                .collect()
+        };
         std::thread::scope(|scope| {
             scope.spawn(|| (1..CHANGES).for_each(|count| records.note_seen(keeper, seen(count))));
-            scope
-                .spawn(|| (1..CHANGES).for_each(|start| records.note_kept(keeper, kept_record(start.into())).unwrap()));
+            scope.spawn(|| {
+                (1..CHANGES)
+                    .for_each(|start| records.note_kept(keeper, kept_record(start.into())).unwrap())
+            });
             for _ in 0..CHANGES {
                 assert!(read().is_ok(), "{}", fs::read_to_string(&path).unwrap());
             }

@@ -81,18 +81,29 @@ pub(super) fn kill_until_gone(find: impl Fn(&ProcessTable) -> HashSet<Process>) 
 /// Kills everything below `root` and then `root`, a child of ours that does not do it itself.
 pub(super) fn end_tree(root: u32) {
     let roots = HashSet::from([root]);
-    kill_until_gone(|table| table.descendants_of(&roots).filter(|process| table.is_running(process.pid)).collect());
+    kill_until_gone(|table| {
+        table
+            .descendants_of(&roots)
+            .filter(|process| table.is_running(process.pid))
+            .collect()
+    });
     send_signal(root, Signal::KILL);
 }
 
 /// Returns the children of a process.
 pub(super) fn child_pids(parent: u32) -> Vec<u32> {
-    list_pids().into_iter().filter(|pid| read_stat(*pid).is_some_and(|stat| stat.parent == parent)).collect()
+    list_pids()
+        .into_iter()
+        .filter(|pid| read_stat(*pid).is_some_and(|stat| stat.parent == parent))
+        .collect()
 }
 
 /// Returns every process that descends from `root`, without `root`. Empty where there is no `/proc`.
 pub fn descendant_pids(root: u32) -> Vec<u32> {
-    ProcessTable::read().descendants_of(&HashSet::from([root])).map(|process| process.pid).collect()
+    ProcessTable::read()
+        .descendants_of(&HashSet::from([root]))
+        .map(|process| process.pid)
+        .collect()
 }
 
 /// All processes of the machine at one moment. Empty where there is no `/proc`.
@@ -103,7 +114,9 @@ pub(super) struct ProcessTable {
 
 impl ProcessTable {
     pub(super) fn read() -> Self {
-        Self { stats: list_pids().into_iter().filter_map(|pid| Some((pid, read_stat(pid)?))).collect() }
+        Self {
+            stats: list_pids().into_iter().filter_map(|pid| Some((pid, read_stat(pid)?))).collect(),
+        }
     }
 
     /// Whether this very process is in the table.
@@ -129,7 +142,10 @@ impl ProcessTable {
             }
             false
         };
-        let below = self.stats.iter().filter(move |(pid, _)| descends(**pid) && !roots.contains(*pid));
+        let below = self
+            .stats
+            .iter()
+            .filter(move |(pid, _)| descends(**pid) && !roots.contains(*pid));
         below.map(|(pid, stat)| Process { pid: *pid, started: stat.started })
     }
 }
@@ -200,5 +216,8 @@ fn read_stat(pid: u32) -> Option<ProcStat> {
 
 fn list_pids() -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
 }

@@ -38,7 +38,9 @@ pub(super) fn read_records<R: DeserializeOwned>(
     let mut odd = Vec::new();
     for path in list_files(dir)? {
         let Some(pid) = pid_of(&path) else {
-            odd.extend((!is_known(&path)).then(|| (path, "its name is not that of a record".to_owned())));
+            odd.extend(
+                (!is_known(&path)).then(|| (path, "its name is not that of a record".to_owned())),
+            );
             continue;
         };
         match read_record::<R>(&path) {
@@ -65,7 +67,9 @@ pub(super) fn settle_unfinished_records<R: DeserializeOwned>(
             continue;
         }
         let settled = match read_record::<R>(&half) {
-            Ok(found) if Some(keeper_of(&found)) == pid_of(&record) && !exists(&record) => fs::rename(&half, &record),
+            Ok(found) if Some(keeper_of(&found)) == pid_of(&record) && !exists(&record) => {
+                fs::rename(&half, &record)
+            }
             Ok(_) => fs::remove_file(&half),
             // It was cut off, or it is no file of Wharf's.
             Err(error) if error.kind() == io::ErrorKind::InvalidData => fs::remove_file(&half),
@@ -81,14 +85,18 @@ pub(super) fn settle_unfinished_records<R: DeserializeOwned>(
 /// Reads one record, whatever has its name. Fails with `InvalidData` for a regular file that holds no record.
 pub(super) fn read_record<R: DeserializeOwned>(path: &Path) -> io::Result<R> {
     let text = read_bounded(path, MAX_RECORD_BYTES)?;
-    wharf_json::read_own(&text).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it holds no record"))
+    wharf_json::read_own(&text)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it holds no record"))
 }
 
 /// Reads a regular file of at most this size.
 pub(super) fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     let file = open_regular(path, OFlags::RDONLY)?;
     if file.metadata()?.len() > max_bytes {
-        return Err(io::Error::other(format!("{} is larger than {max_bytes} bytes", path.display())));
+        return Err(io::Error::other(format!(
+            "{} is larger than {max_bytes} bytes",
+            path.display()
+        )));
     }
     let mut bytes = Vec::new();
     file.take(max_bytes).read_to_end(&mut bytes)?;
@@ -114,8 +122,11 @@ fn pid_of(path: &Path) -> Option<u32> {
 /// Returns true for the other files and directories that Wharf keeps beside the records.
 fn is_known(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let is_unfinished = has_extension(path, UNFINISHED_EXTENSION) && pid_of(&path.with_extension("")).is_some();
-    name.starts_with("keepers-") || is_unfinished || (keeper_of_output(path).is_some() && is_dir(path))
+    let is_unfinished =
+        has_extension(path, UNFINISHED_EXTENSION) && pid_of(&path.with_extension("")).is_some();
+    name.starts_with("keepers-")
+        || is_unfinished
+        || (keeper_of_output(path).is_some() && is_dir(path))
 }
 
 fn is_dir(path: &Path) -> bool {
@@ -130,22 +141,30 @@ fn has_extension(path: &Path, extension: &str) -> bool {
 /// Directories with names that Wharf does not give are someone else's.
 pub(super) fn find_left_outputs(dir: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
     let mut found = list_files(dir)?;
-    found.retain(|path| has_extension(path, extension) && keeper_of_output(path).is_some() && is_dir(path));
+    found.retain(|path| {
+        has_extension(path, extension) && keeper_of_output(path).is_some() && is_dir(path)
+    });
     Ok(found)
 }
 
 /// Returns the pid of the keeper that has left output under this name: `PID.MILLIS.left`, or with
 /// another of the extensions. Returns `None` for every other name.
 pub(super) fn keeper_of_output(path: &Path) -> Option<u32> {
-    let extensions =
-        [LEFT_OUTPUT_EXTENSION, UNFINISHED_OUTPUT_EXTENSION, UNUSABLE_OUTPUT_EXTENSION, TAKEN_OUTPUT_EXTENSION];
+    let extensions = [
+        LEFT_OUTPUT_EXTENSION,
+        UNFINISHED_OUTPUT_EXTENSION,
+        UNUSABLE_OUTPUT_EXTENSION,
+        TAKEN_OUTPUT_EXTENSION,
+    ];
     let mut parts = path.file_name()?.to_str()?.splitn(3, '.');
     let pid = parts.next()?;
     let millis = parts.next()?;
     let extension = parts.next()?;
     let left_at: u64 = millis.parse().ok()?;
     let keeper: u32 = pid.parse().ok()?;
-    let is_own = left_at.to_string() == millis && keeper.to_string() == pid && extensions.contains(&extension);
+    let is_own = left_at.to_string() == millis
+        && keeper.to_string() == pid
+        && extensions.contains(&extension);
     is_own.then_some(keeper)
 }
 
@@ -181,7 +200,10 @@ mod tests {
     use super::*;
 
     fn keeper_of(record: &Value) -> u32 {
-        record["keeper"].as_u64().and_then(|pid| u32::try_from(pid).ok()).unwrap_or_default()
+        record["keeper"]
+            .as_u64()
+            .and_then(|pid| u32::try_from(pid).ok())
+            .unwrap_or_default()
     }
 
     fn names_of(dir: &Path) -> Vec<String> {
@@ -238,15 +260,20 @@ mod tests {
         for extension in ["left", "leaving", "taken", "unusable"] {
             let own = at(&format!("71.1700000000000.{extension}"));
             fs::create_dir(&own).unwrap();
-            let foreign = ["notes", "71", "71.x", "x.5", "071.5", "71.05", "71.5.6", ".5", "71.", "71.-5"];
-            let mut odd: Vec<PathBuf> = foreign.iter().map(|name| at(&format!("{name}.{extension}"))).collect();
+            let foreign =
+                ["notes", "71", "71.x", "x.5", "071.5", "71.05", "71.5.6", ".5", "71.", "71.-5"];
+            let mut odd: Vec<PathBuf> =
+                foreign.iter().map(|name| at(&format!("{name}.{extension}"))).collect();
             odd.iter().for_each(|path| fs::create_dir(path).unwrap());
             let file = at(&format!("72.5.{extension}"));
             let link = at(&format!("73.5.{extension}"));
             fs::write(&file, "mine").unwrap();
             symlink(&own, &link).unwrap();
             odd.extend([file, link]);
-            assert_eq!(find_left_outputs(temp.path(), extension).unwrap(), std::slice::from_ref(&own));
+            assert_eq!(
+                find_left_outputs(temp.path(), extension).unwrap(),
+                std::slice::from_ref(&own)
+            );
             assert!(is_known(&own));
             let taken: Vec<&PathBuf> = odd.iter().filter(|path| is_known(path)).collect();
             assert_eq!(taken, Vec::<&PathBuf>::new(), "the log of the host does not name them");

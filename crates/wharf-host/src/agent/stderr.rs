@@ -63,18 +63,27 @@ impl Ring {
 
 impl StderrTail {
     /// Reads stderr until its end, so that the agent never blocks on a full pipe.
-    pub(super) fn follow_stderr(stderr: OwnedFd, log: Option<AgentLogWriter>) -> std::io::Result<Self> {
+    pub(super) fn follow_stderr(
+        stderr: OwnedFd,
+        log: Option<AgentLogWriter>,
+    ) -> std::io::Result<Self> {
         Self::follow_after(stderr, log, &[])
     }
 
     /// Does the same for an agent that was taken over; `before` was written while it had no host.
-    pub(super) fn follow_after(stderr: OwnedFd, log: Option<AgentLogWriter>, before: &[u8]) -> std::io::Result<Self> {
+    pub(super) fn follow_after(
+        stderr: OwnedFd,
+        log: Option<AgentLogWriter>,
+        before: &[u8],
+    ) -> std::io::Result<Self> {
         let pipe = pipe::Receiver::from_owned_fd(stderr)?;
         let mut ring = Ring { bytes: VecDeque::new(), total: 0, log };
         ring.push_stderr(before);
         let tail = Self(Arc::new(Tail { pipe, ring: Mutex::new(ring) }));
         let followed = Arc::clone(&tail.0);
-        tokio::spawn(async move { while followed.pipe.readable().await.is_ok() && followed.read_chunk() {} });
+        tokio::spawn(async move {
+            while followed.pipe.readable().await.is_ok() && followed.read_chunk() {}
+        });
         Ok(tail)
     }
 
@@ -173,6 +182,9 @@ mod tests {
 
     #[test]
     fn colours_are_dropped_and_lines_stay() {
-        assert_eq!(strip_control_characters("\u{1b}[31merror\u{1b}[0m: no\r\nmore"), "error: no\nmore");
+        assert_eq!(
+            strip_control_characters("\u{1b}[31merror\u{1b}[0m: no\r\nmore"),
+            "error: no\nmore"
+        );
     }
 }

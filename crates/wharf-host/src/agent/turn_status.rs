@@ -32,7 +32,11 @@ impl TurnStatus {
             return Self::default();
         }
         let mut take_number = || numbers.next().unwrap_or_default();
-        Self { is_running: take_number() != 0, deadline_ms: take_number(), clock_lead_ms: take_number() }
+        Self {
+            is_running: take_number() != 0,
+            deadline_ms: take_number(),
+            clock_lead_ms: take_number(),
+        }
     }
 
     pub(super) fn write_to(self, ledger: &OwnedFd) -> io::Result<()> {
@@ -49,7 +53,8 @@ impl TurnStatus {
     /// Returns how long the running turn may still last, if it has a deadline.
     pub(super) fn time_left(self) -> Option<Duration> {
         let now = self.session_time().unwrap_or_else(Now::millis);
-        (self.is_running && self.deadline_ms > 0).then(|| Duration::from_millis(self.deadline_ms.saturating_sub(now.0)))
+        (self.is_running && self.deadline_ms > 0)
+            .then(|| Duration::from_millis(self.deadline_ms.saturating_sub(now.0)))
     }
 }
 
@@ -71,6 +76,9 @@ mod tests {
     fn status_of_a_host_that_knew_no_clock_has_its_turn_and_no_lead() {
         let ledger = create_file("test").unwrap();
         write_at(&ledger, &[STATUS_MARK, 1, 77].map(u64::to_le_bytes).concat(), 0).unwrap();
-        assert_eq!(TurnStatus::read(&ledger), TurnStatus { is_running: true, deadline_ms: 77, clock_lead_ms: 0 });
+        assert_eq!(
+            TurnStatus::read(&ledger),
+            TurnStatus { is_running: true, deadline_ms: 77, clock_lead_ms: 0 }
+        );
     }
 }

@@ -21,7 +21,9 @@ pub(crate) enum ServiceError {
     Unfit { path: PathBuf, why: String },
     #[error("{} does not exist", .0.display())]
     NotFound(PathBuf),
-    #[error("no terminal {0}; it was released, never created, or ended when the host was restarted")]
+    #[error(
+        "no terminal {0}; it was released, never created, or ended when the host was restarted"
+    )]
     NoTerminal(String),
     #[error("{0} terminals are open; release one first")]
     Full(usize),
@@ -49,7 +51,9 @@ impl ServiceError {
     pub(crate) fn code(&self) -> i32 {
         match self {
             Self::Method(_) => code::METHOD_NOT_FOUND,
-            Self::Params(_) | Self::Outside { .. } | Self::Confined(_) | Self::Unfit { .. } => code::INVALID_PARAMS,
+            Self::Params(_) | Self::Outside { .. } | Self::Confined(_) | Self::Unfit { .. } => {
+                code::INVALID_PARAMS
+            }
             Self::NotFound(_) | Self::NoTerminal(_) => code::RESOURCE_NOT_FOUND,
             Self::Full(_) | Self::Failed(_) => code::INTERNAL_ERROR,
             Self::Outsiders { code, .. } => *code,
@@ -77,7 +81,9 @@ fn to_file_uri(path: &Path) -> String {
     let mut uri = "file://".to_owned();
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => uri.push(char::from(*byte)),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => {
+                uri.push(char::from(*byte))
+            }
             byte => uri.push_str(&format!("%{byte:02X}")),
         }
     }

@@ -14,7 +14,10 @@ use super::roots::{FileLocation, Roots};
 const MAX_SCAN_FACTOR: usize = 64;
 
 /// `NONBLOCK`: whatever replaces the file in between, opening it never waits for another process.
-const OPEN_FLAGS: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
+const OPEN_FLAGS: OFlags = OFlags::NOFOLLOW
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOCTTY);
 
 /// Reads a text file, or `limit` lines of it from `line` (the first is 1) on.
 pub(crate) fn read_text(
@@ -25,8 +28,12 @@ pub(crate) fn read_text(
     max_bytes: usize,
 ) -> Result<String, ServiceError> {
     let place = roots.find(path, false)?;
-    require_regular_file(path, &place.stat().map_err(|error| ServiceError::from_io("read", path, error))?)?;
-    let (file, stat) = open_file(&place, OFlags::RDONLY).map_err(|error| ServiceError::from_io("read", path, error))?;
+    require_regular_file(
+        path,
+        &place.stat().map_err(|error| ServiceError::from_io("read", path, error))?,
+    )?;
+    let (file, stat) = open_file(&place, OFlags::RDONLY)
+        .map_err(|error| ServiceError::from_io("read", path, error))?;
     require_regular_file(path, &stat)?;
     let whole = line.unwrap_or(1) <= 1 && limit.is_none();
     if whole && u64::try_from(stat.st_size).unwrap_or(0) > max_bytes as u64 {
@@ -48,7 +55,8 @@ pub(crate) fn write_text(roots: &Roots, path: &Path, content: &str) -> Result<()
         Ok(stat) => {
             require_regular_file(path, &stat)?;
             // A file that may not be written may not be replaced either.
-            let (file, stat) = open_file(&place, OFlags::WRONLY).map_err(|error| failed(error.into()))?;
+            let (file, stat) =
+                open_file(&place, OFlags::WRONLY).map_err(|error| failed(error.into()))?;
             require_regular_file(path, &stat)?;
             Some((file, Mode::from_raw_mode(stat.st_mode & 0o777)))
         }
@@ -98,12 +106,20 @@ fn require_regular_file(path: &Path, stat: &Stat) -> Result<(), ServiceError> {
 }
 
 fn too_large(path: &Path, max_bytes: usize) -> ServiceError {
-    ServiceError::unfit(path, format!("is larger than {max_bytes} bytes; read a part of it with line and limit"))
+    ServiceError::unfit(
+        path,
+        format!("is larger than {max_bytes} bytes; read a part of it with line and limit"),
+    )
 }
 
 /// Returns the lines after the first `skip`, line breaks included; `None` if they have more than `max` bytes, or are
 /// too far from the beginning of the file.
-fn read_lines(mut from: impl BufRead, skip: u32, limit: Option<u32>, max: usize) -> std::io::Result<Option<Vec<u8>>> {
+fn read_lines(
+    mut from: impl BufRead,
+    skip: u32,
+    limit: Option<u32>,
+    max: usize,
+) -> std::io::Result<Option<Vec<u8>>> {
     let mut out = Vec::new();
     let mut skip = skip;
     let mut left = limit;

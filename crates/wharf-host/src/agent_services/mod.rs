@@ -46,7 +46,13 @@ impl FilesAndTerminals {
         let max_bytes = launch.frame_limit;
         let outside = Arc::new(OutsideFiles::new(launch.clone(), agent));
         let terminals = Arc::new(Terminals::new(launch, Arc::clone(&roots), agent));
-        Self { roots, terminals, max_bytes, limits: ServiceLimits::new(max_bytes), outside }
+        Self {
+            roots,
+            terminals,
+            max_bytes,
+            limits: ServiceLimits::new(max_bytes),
+            outside,
+        }
     }
 
     /// Ends the terminals, and the file requests that are under way.
@@ -106,7 +112,9 @@ pub(crate) async fn answer_request(
             let exit = shown.exit.as_ref().map(exit_status);
             Ok(json!({ "output": shown.output, "truncated": shown.truncated, "exitStatus": exit }))
         }
-        "terminal/wait_for_exit" => Ok(exit_status(&terminals.wait_for_exit(&parse_terminal_id(frame)?).await?)),
+        "terminal/wait_for_exit" => {
+            Ok(exit_status(&terminals.wait_for_exit(&parse_terminal_id(frame)?).await?))
+        }
         "terminal/kill" => terminals.kill(&parse_terminal_id(frame)?).map(|()| json!({})),
         "terminal/release" => terminals.release(&parse_terminal_id(frame)?).map(|()| json!({})),
         other => Err(ServiceError::Method(other.to_owned())),
@@ -116,7 +124,9 @@ pub(crate) async fn answer_request(
 async fn run_blocking<T: Send + 'static>(
     run: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
 ) -> Result<T, ServiceError> {
-    tokio::task::spawn_blocking(run).await.unwrap_or_else(|error| Err(ServiceError::Failed(error.to_string())))
+    tokio::task::spawn_blocking(run)
+        .await
+        .unwrap_or_else(|error| Err(ServiceError::Failed(error.to_string())))
 }
 
 #[derive(serde::Deserialize)]
@@ -142,8 +152,12 @@ impl FileRequest {
     /// Returns the text that was read; of a write the empty text.
     fn carry_out(self, roots: &Roots, max_bytes: usize) -> Result<String, ServiceError> {
         match self {
-            Self::Read(Read { path, line, limit }) => files::read_text(roots, &path, line, limit, max_bytes),
-            Self::Write(Write { path, content }) => files::write_text(roots, &path, &content).map(|()| String::new()),
+            Self::Read(Read { path, line, limit }) => {
+                files::read_text(roots, &path, line, limit, max_bytes)
+            }
+            Self::Write(Write { path, content }) => {
+                files::write_text(roots, &path, &content).map(|()| String::new())
+            }
         }
     }
 }
@@ -185,7 +199,9 @@ struct TerminalParams {
 
 impl From<CreateParams> for TerminalSpec {
     fn from(create: CreateParams) -> Self {
-        let variable = |value: &Value| Some((value["name"].as_str()?.to_owned(), value["value"].as_str()?.to_owned()));
+        let variable = |value: &Value| {
+            Some((value["name"].as_str()?.to_owned(), value["value"].as_str()?.to_owned()))
+        };
         Self {
             command: create.command,
             args: create.args.iter().filter_map(|arg| arg.as_str().map(str::to_owned)).collect(),
@@ -198,7 +214,9 @@ impl From<CreateParams> for TerminalSpec {
 
 fn parse_params<P: DeserializeOwned>(frame: &[u8]) -> Result<P, ServiceError> {
     let request = crate::frame::peek::<RequestParams<P>>(frame);
-    request.map(|request| request.params).map_err(|error| ServiceError::Params(error.to_string()))
+    request
+        .map(|request| request.params)
+        .map_err(|error| ServiceError::Params(error.to_string()))
 }
 
 fn parse_terminal_id(frame: &[u8]) -> Result<String, ServiceError> {
@@ -206,7 +224,9 @@ fn parse_terminal_id(frame: &[u8]) -> Result<String, ServiceError> {
 }
 
 /// Reads a field for which the schema says that a bad value counts as absent.
-fn deserialize_leniently<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(from: D) -> Result<T, D::Error> {
+fn deserialize_leniently<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(
+    from: D,
+) -> Result<T, D::Error> {
     Ok(wharf_json::read(wharf_json::Json::deserialize(from)?).unwrap_or_default())
 }
 
@@ -216,7 +236,16 @@ fn exit_status(exit: &AgentExit) -> Value {
 
 /// Names a signal whose number is the same on every system.
 fn signal_name(signal: i32) -> String {
-    let known = [(1, "HUP"), (2, "INT"), (3, "QUIT"), (4, "ILL"), (5, "TRAP"), (6, "ABRT"), (8, "FPE"), (9, "KILL")];
+    let known = [
+        (1, "HUP"),
+        (2, "INT"),
+        (3, "QUIT"),
+        (4, "ILL"),
+        (5, "TRAP"),
+        (6, "ABRT"),
+        (8, "FPE"),
+        (9, "KILL"),
+    ];
     let more = [(11, "SEGV"), (13, "PIPE"), (14, "ALRM"), (15, "TERM")];
     let name = known.iter().chain(&more).find(|(number, _)| *number == signal);
     name.map_or_else(|| format!("signal {signal}"), |(_, name)| format!("SIG{name}"))

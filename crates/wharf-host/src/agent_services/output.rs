@@ -92,7 +92,9 @@ impl ShownEnd {
         let (total, end) = {
             let output = output.lock().unwrap_or_else(PoisonError::into_inner);
             let total = output.total();
-            if let Some(known) = cached.as_ref().filter(|known| known.total == total && known.secrets == secrets) {
+            if let Some(known) =
+                cached.as_ref().filter(|known| known.total == total && known.secrets == secrets)
+            {
                 return Arc::clone(&known.text);
             }
             (total, output.end(max_bytes))
@@ -111,7 +113,9 @@ fn count_unfinished_bytes(bytes: &[u8]) -> usize {
         0xf0..=0xf4 => 4,
         _ => 1,
     };
-    (1..=bytes.len().min(3)).find(|back| width(bytes[bytes.len() - back]) > *back).unwrap_or_default()
+    (1..=bytes.len().min(3))
+        .find(|back| width(bytes[bytes.len() - back]) > *back)
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -155,7 +159,11 @@ mod tests {
             (given, text)
         };
         let (given, text) = read(Secrets::Hidden);
-        assert_eq!((given, &*text), (Some(100), "ä".repeat(50).as_str()), "only whole characters of the end");
+        assert_eq!(
+            (given, &*text),
+            (Some(100), "ä".repeat(50).as_str()),
+            "only whole characters of the end"
+        );
         assert_eq!(read(Secrets::Hidden), (None, text), "nothing has come since");
         assert_eq!(read(Secrets::Shown).0, Some(100), "for another kind of reader");
         output.lock().unwrap().push("b€".as_bytes());

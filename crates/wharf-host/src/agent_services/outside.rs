@@ -49,7 +49,12 @@ struct Failure {
 impl OutsideFiles {
     /// `launch` is the agent's.
     pub(super) fn new(launch: Launch, agent: u32) -> Self {
-        Self { max_bytes: launch.frame_limit, launch, agent, closed: watch::Sender::new(false) }
+        Self {
+            max_bytes: launch.frame_limit,
+            launch,
+            agent,
+            closed: watch::Sender::new(false),
+        }
     }
 
     /// Ends all requests that are under way, and refuses new ones.
@@ -67,8 +72,9 @@ impl OutsideFiles {
             }
         };
         let limit = ANSWER_TIMEOUT.as_secs();
-        let answer =
-            answer.map_err(|_| ServiceError::Failed(format!("the file was not read or written within {limit} s")))?;
+        let answer = answer.map_err(|_| {
+            ServiceError::Failed(format!("the file was not read or written within {limit} s"))
+        })?;
         self.read_answer(answer?)
     }
 
@@ -76,15 +82,21 @@ impl OutsideFiles {
     async fn ask_process(&self, method: &str, frame: &[u8]) -> Result<Vec<u8>, ServiceError> {
         let mut launch = self.launch.clone();
         let program = launch.program.to_string_lossy().into_owned();
-        launch.command = [&program, FILES_VERB, &self.agent.to_string(), method, &self.max_bytes.to_string()]
-            .map(ToOwned::to_owned)
-            .to_vec();
+        launch.command =
+            [&program, FILES_VERB, &self.agent.to_string(), method, &self.max_bytes.to_string()]
+                .map(ToOwned::to_owned)
+                .to_vec();
         // A tag that begins with the agent's: a sweep after the agent finds this process too.
         launch.tag = format!("{}.file_{}", launch.tag, crate::ids::random_text(8));
-        let (_process, mut stdin, stdout, stderr) = launch.run_piped().await.map_err(ServiceError::Failed)?;
+        let (_process, mut stdin, stdout, stderr) =
+            launch.run_piped().await.map_err(ServiceError::Failed)?;
         let failed = |error: std::io::Error| {
-            let message = format!("the process that serves files outside of the session's directories failed: {error}");
-            ServiceError::Failed(FailureText { reason: &message, stderr: &stderr.text() }.to_string())
+            let message = format!(
+                "the process that serves files outside of the session's directories failed: {error}"
+            );
+            ServiceError::Failed(
+                FailureText { reason: &message, stderr: &stderr.text() }.to_string(),
+            )
         };
         stdin.write_all(frame).await.map_err(failed)?;
         drop(stdin);
@@ -99,7 +111,9 @@ impl OutsideFiles {
 
     fn read_answer(&self, mut answer: Vec<u8>) -> Result<String, ServiceError> {
         let done = answer.remove(0) == DONE_BYTE;
-        let odd = || ServiceError::Failed("the process that serves files gave an invalid answer".to_owned());
+        let odd = || {
+            ServiceError::Failed("the process that serves files gave an invalid answer".to_owned())
+        };
         if done {
             return String::from_utf8(answer).map_err(|_| odd());
         }
@@ -120,8 +134,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let answer = match serve_request(agent, &method, max_bytes) {
         Ok(text) => [&[DONE_BYTE], text.as_bytes()].concat(),
         Err(error) => {
-            let failure = Failure { code: error.code(), message: error.to_string(), data: error.data() };
-            [&[FAILED_BYTE], serde_json::to_string(&failure).unwrap_or_default().as_bytes()].concat()
+            let failure = Failure {
+                code: error.code(),
+                message: error.to_string(),
+                data: error.data(),
+            };
+            [&[FAILED_BYTE], serde_json::to_string(&failure).unwrap_or_default().as_bytes()]
+                .concat()
         }
     };
     match std::io::stdout().write_all(&answer) {

@@ -47,7 +47,8 @@ mod tests {
     fn requests_are_limited_by_number_and_by_size() {
         let limits = ServiceLimits::new(1 << 20);
         let take = |bytes| limits.try_acquire_request(bytes);
-        let largest: Vec<RequestPermit> = (0..MAX_LARGE_REQUESTS).map(|_| take(1 << 20).unwrap()).collect();
+        let largest: Vec<RequestPermit> =
+            (0..MAX_LARGE_REQUESTS).map(|_| take(1 << 20).unwrap()).collect();
         assert!(take(1).is_none());
         drop(largest);
         let many: Vec<RequestPermit> = (0..MAX_REQUESTS).map(|_| take(1).unwrap()).collect();

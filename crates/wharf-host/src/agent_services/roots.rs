@@ -20,7 +20,10 @@ const MAX_LINKS: usize = 40;
 
 /// Opens a directory as a starting point for further steps; on Linux this needs no right to list it.
 #[cfg(target_os = "linux")]
-const DIRECTORY_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const DIRECTORY_FLAGS: OFlags = OFlags::PATH
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
 const DIRECTORY_FLAGS: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -65,12 +68,19 @@ impl Roots {
             let given = without_dots(&path);
             Root { real: resolve_links(&given), given }
         };
-        Self { all: std::iter::once(cwd).chain(additional).map(root).collect(), sandbox: None, process: None }
+        Self {
+            all: std::iter::once(cwd).chain(additional).map(root).collect(),
+            sandbox: None,
+            process: None,
+        }
     }
 
     /// Returns the whole file system as the process `agent` sees it: `/proc/self` is its own.
     pub(crate) fn whole_file_system(agent: u32) -> Self {
-        Self { process: Some(agent), ..Self::new(PathBuf::from("/"), Vec::new()) }
+        Self {
+            process: Some(agent),
+            ..Self::new(PathBuf::from("/"), Vec::new())
+        }
     }
 
     /// Returns the same roots without the paths that the agent's sandbox forbids (rule 3.8).
@@ -93,8 +103,9 @@ impl Roots {
     }
 
     fn check_sandbox(&self, path: &Path, real: &Path, write: bool) -> Result<(), ServiceError> {
-        let allows =
-            |sandbox: &SandboxProfile| if write { sandbox.allows_write(real) } else { sandbox.allows_read(real) };
+        let allows = |sandbox: &SandboxProfile| {
+            if write { sandbox.allows_write(real) } else { sandbox.allows_read(real) }
+        };
         let allowed = self.sandbox.as_ref().is_none_or(allows);
         allowed.then_some(()).ok_or_else(|| ServiceError::Confined(path.to_owned()))
     }
@@ -106,7 +117,11 @@ impl Roots {
             if name == ".." {
                 if walk.entered.pop().is_none() {
                     // Out of this root, perhaps into the next.
-                    walk = self.enter_root(path, &walk.root.real.join("..").join(walk.remaining_path()), write)?;
+                    walk = self.enter_root(
+                        path,
+                        &walk.root.real.join("..").join(walk.remaining_path()),
+                        write,
+                    )?;
                 }
                 continue;
             }
@@ -121,15 +136,26 @@ impl Roots {
                     if target.is_absolute() {
                         walk = self.enter_root(path, &target.join(walk.remaining_path()), write)?;
                     } else {
-                        path_names(&target).rev().for_each(|name| walk.ahead.push_front(name.to_owned()));
+                        path_names(&target)
+                            .rev()
+                            .for_each(|name| walk.ahead.push_front(name.to_owned()));
                     }
                 }
                 // No link. The last name may also be missing: that is for the caller to say.
-                Err(Errno::INVAL | Errno::NOENT) if walk.ahead.is_empty() => return Ok(walk.into_location(name)),
+                Err(Errno::INVAL | Errno::NOENT) if walk.ahead.is_empty() => {
+                    return Ok(walk.into_location(name));
+                }
                 Err(Errno::NOENT) if write => {
-                    match rustix::fs::mkdirat(walk.current_dir(), &name, Mode::from_raw_mode(0o777)) {
+                    match rustix::fs::mkdirat(walk.current_dir(), &name, Mode::from_raw_mode(0o777))
+                    {
                         Ok(()) | Err(Errno::EXIST) => walk.enter_directory(path, name)?,
-                        Err(error) => return Err(ServiceError::from_io("make the directories of", path, error)),
+                        Err(error) => {
+                            return Err(ServiceError::from_io(
+                                "make the directories of",
+                                path,
+                                error,
+                            ));
+                        }
                     }
                 }
                 Err(Errno::INVAL) => walk.enter_directory(path, name)?,
@@ -142,7 +168,8 @@ impl Roots {
     /// Returns where `/proc/self` and `/proc/thread-self` lead, if `name` in the directory of the walk is one of them.
     fn own_process(&self, walk: &PathWalk<'_>, name: &OsStr) -> Option<PathBuf> {
         let process = self.process?;
-        let is_in_proc = walk.root.real == Path::new("/") && matches!(&walk.entered[..], [(dir, _)] if dir == "proc");
+        let is_in_proc = walk.root.real == Path::new("/")
+            && matches!(&walk.entered[..], [(dir, _)] if dir == "proc");
         match name.to_str().filter(|_| is_in_proc)? {
             "self" => Some(process.to_string().into()),
             "thread-self" => Some(format!("{process}/task/{process}").into()),
@@ -151,20 +178,32 @@ impl Roots {
     }
 
     /// Starts a walk at the root that holds `to`, the innermost if several do.
-    fn enter_root(&self, path: &Path, to: &Path, write: bool) -> Result<PathWalk<'_>, ServiceError> {
+    fn enter_root(
+        &self,
+        path: &Path,
+        to: &Path,
+        write: bool,
+    ) -> Result<PathWalk<'_>, ServiceError> {
         let to = without_dots(to);
         let spellings = self.all.iter().flat_map(|root| [(root, &root.given), (root, &root.real)]);
-        let held = spellings.filter_map(|(root, spelling)| Some((root, to.strip_prefix(spelling).ok()?)));
+        let held =
+            spellings.filter_map(|(root, spelling)| Some((root, to.strip_prefix(spelling).ok()?)));
         let Some((root, rest)) = held.min_by_key(|(_, rest)| rest.components().count()) else {
             return Err(ServiceError::Outside { path: path.to_owned(), to });
         };
         self.check_sandbox(path, &root.real, write)?;
         let mut start = rustix::fs::openat(CWD, "/", DIRECTORY_FLAGS, Mode::empty());
         for name in path_names(&root.real) {
-            start = start.and_then(|dir| rustix::fs::openat(&dir, name, DIRECTORY_FLAGS, Mode::empty()));
+            start = start
+                .and_then(|dir| rustix::fs::openat(&dir, name, DIRECTORY_FLAGS, Mode::empty()));
         }
         let start = start.map_err(|error| ServiceError::from_io("enter", &root.given, error))?;
-        Ok(PathWalk { root, start, entered: Vec::new(), ahead: path_names(rest).map(OsStr::to_owned).collect() })
+        Ok(PathWalk {
+            root,
+            start,
+            entered: Vec::new(),
+            ahead: path_names(rest).map(OsStr::to_owned).collect(),
+        })
     }
 }
 
@@ -179,7 +218,8 @@ impl PathWalk<'_> {
 
     fn enter_directory(&mut self, path: &Path, name: OsString) -> Result<(), ServiceError> {
         let dir = rustix::fs::openat(self.current_dir(), &name, DIRECTORY_FLAGS, Mode::empty());
-        self.entered.push((name, dir.map_err(|error| ServiceError::from_io("reach", path, error))?));
+        self.entered
+            .push((name, dir.map_err(|error| ServiceError::from_io("reach", path, error))?));
         Ok(())
     }
 
@@ -223,7 +263,8 @@ fn without_dots(path: &Path) -> PathBuf {
 
 /// Returns the path without symlinks, as far as it exists.
 fn resolve_links(path: &Path) -> PathBuf {
-    let found =
-        path.ancestors().find_map(|above| Some(above.canonicalize().ok()?.join(path.strip_prefix(above).ok()?)));
+    let found = path
+        .ancestors()
+        .find_map(|above| Some(above.canonicalize().ok()?.join(path.strip_prefix(above).ok()?)));
     found.map_or_else(|| path.to_owned(), |real| without_dots(&real))
 }

@@ -75,19 +75,28 @@ impl Terminals {
     pub(crate) fn new(launch: Launch, roots: Arc<Roots>, agent: u32) -> Self {
         let limit = CountLimit::new(MAX_TERMINALS);
         let everywhere = Roots::whole_file_system(agent).with_sandbox(launch.sandbox.clone());
-        Self { launch, roots, everywhere, limit, open: Mutex::new(Some(HashMap::new())) }
+        Self {
+            launch,
+            roots,
+            everywhere,
+            limit,
+            open: Mutex::new(Some(HashMap::new())),
+        }
     }
 
     /// Starts a command and returns the terminal's id.
     pub(crate) async fn create(&self, spec: TerminalSpec) -> Result<String, ServiceError> {
         let permit = Arc::new(self.limit.try_acquire().ok_or(ServiceError::Full(MAX_TERMINALS))?);
         let id = format!("term_{}", crate::ids::random_text(16));
-        let limit =
-            spec.output_limit.map_or(DEFAULT_OUTPUT_BYTES, |limit| usize::try_from(limit).unwrap_or(MAX_OUTPUT_BYTES));
+        let limit = spec.output_limit.map_or(DEFAULT_OUTPUT_BYTES, |limit| {
+            usize::try_from(limit).unwrap_or(MAX_OUTPUT_BYTES)
+        });
         let launch = self.launch(&id, spec)?;
         let (pipe, write) = std::io::pipe()
             .and_then(|(read, write)| Ok((pipe::Receiver::from_owned_fd(read.into())?, write)))
-            .map_err(|error| ServiceError::Failed(format!("cannot make a pipe for the terminal: {error}")))?;
+            .map_err(|error| {
+                ServiceError::Failed(format!("cannot make a pipe for the terminal: {error}"))
+            })?;
         let process = launch.run_into(write.into()).await.map_err(ServiceError::Failed)?;
         let (end, ends) = mpsc::channel(1);
         let (report, exit) = watch::channel(None);
@@ -107,7 +116,11 @@ impl Terminals {
         });
         match &mut *lock(&self.open) {
             Some(open) => open.insert(id.clone(), terminal),
-            None => return Err(ServiceError::Failed("the agent is ending; no terminal is started".to_owned())),
+            None => {
+                return Err(ServiceError::Failed(
+                    "the agent is ending; no terminal is started".to_owned(),
+                ));
+            }
         };
         Ok(id)
     }
@@ -135,14 +148,17 @@ impl Terminals {
         secrets: Secrets,
         show: impl FnOnce(&str) -> String,
     ) -> Option<Arc<str>> {
-        let parts = |terminal: &Terminal| (Arc::clone(&terminal.shown_end), Arc::clone(&terminal.output));
+        let parts =
+            |terminal: &Terminal| (Arc::clone(&terminal.shown_end), Arc::clone(&terminal.output));
         let (shown_end, output) = self.with_terminal(id, parts).ok()?;
         Some(shown_end.show(&output, max_bytes, secrets, show))
     }
 
     /// Returns how many bytes a running command has written; `None` if it has ended or there is no such terminal.
     pub(crate) fn running_bytes(&self, id: &str) -> Option<u64> {
-        let bytes = |terminal: &Terminal| terminal.exit.borrow().is_none().then(|| lock(&terminal.output).total());
+        let bytes = |terminal: &Terminal| {
+            terminal.exit.borrow().is_none().then(|| lock(&terminal.output).total())
+        };
         self.with_terminal(id, bytes).ok().flatten()
     }
 
@@ -175,10 +191,18 @@ impl Terminals {
 
     /// Returns the roots of the process trees.
     pub(crate) fn keeper_pids(&self) -> Vec<u32> {
-        lock(&self.open).iter().flat_map(HashMap::values).map(|terminal| terminal.keeper).collect()
+        lock(&self.open)
+            .iter()
+            .flat_map(HashMap::values)
+            .map(|terminal| terminal.keeper)
+            .collect()
     }
 
-    fn with_terminal<T>(&self, id: &str, then: impl FnOnce(&Terminal) -> T) -> Result<T, ServiceError> {
+    fn with_terminal<T>(
+        &self,
+        id: &str,
+        then: impl FnOnce(&Terminal) -> T,
+    ) -> Result<T, ServiceError> {
         let open = lock(&self.open);
         let terminal = open.as_ref().and_then(|open| open.get(id));
         terminal.map(then).ok_or_else(|| ServiceError::NoTerminal(id.to_owned()))
@@ -209,7 +233,9 @@ impl Terminals {
         };
         let stat = place.stat().map_err(|error| ServiceError::from_io("enter", path, error))?;
         let is_dir = FileType::from_raw_mode(stat.st_mode).is_dir();
-        is_dir.then_some(place.path).ok_or_else(|| ServiceError::unfit(path, "is not a directory"))
+        is_dir
+            .then_some(place.path)
+            .ok_or_else(|| ServiceError::unfit(path, "is not a directory"))
     }
 }
 
@@ -218,7 +244,9 @@ impl Terminals {
 fn build_command(cwd: &Path, command: String, args: Vec<String>) -> Vec<String> {
     let plain = |c: char| c.is_alphanumeric() || "/._-+@%,:".contains(c);
     if args.is_empty() && !command.chars().all(plain) && !cwd.join(&command).is_file() {
-        let shell = ["/bin/bash", "/usr/bin/bash"].into_iter().find(|shell| Path::new(shell).is_file());
+        let shell = ["/bin/bash", "/usr/bin/bash"]
+            .into_iter()
+            .find(|shell| Path::new(shell).is_file());
         return vec![shell.unwrap_or("/bin/sh").to_owned(), "-c".to_owned(), command];
     }
     std::iter::once(command).chain(args).collect()

@@ -33,8 +33,9 @@ impl std::str::FromStr for ReplayTurns {
         if word == "unbounded" {
             return Ok(Self::Unbounded);
         }
-        let turns =
-            word.parse().map_err(|_| format!("{word:?} is not a number of turns; write \"unbounded\", 0 or more"))?;
+        let turns = word.parse().map_err(|_| {
+            format!("{word:?} is not a number of turns; write \"unbounded\", 0 or more")
+        })?;
         Ok(Self::Last(turns))
     }
 }

@@ -74,7 +74,11 @@ impl Config {
 
     /// Yields those of them that clients may know: the kept one and the usual one.
     pub fn known_default_addresses(&self) -> impl Iterator<Item = SocketAddr> + use<> {
-        KeptPort::of(&self.state_dir).read().into_iter().chain([USUAL_PORT]).map(loopback)
+        KeptPort::of(&self.state_dir)
+            .read()
+            .into_iter()
+            .chain([USUAL_PORT])
+            .map(loopback)
     }
 }
 
@@ -89,7 +93,10 @@ mod tests {
     #[test]
     fn kept_port_counts_until_the_user_sets_an_address() {
         let folder = tempfile::tempdir().unwrap();
-        let config = |text: &str| Config { state_dir: folder.path().to_owned(), ..Config::parse(text).unwrap() };
+        let config = |text: &str| Config {
+            state_dir: folder.path().to_owned(),
+            ..Config::parse(text).unwrap()
+        };
         let unset = config("");
         assert_eq!(unset.listen_address(), "127.0.0.1:7433");
         KeptPort::of(folder.path()).keep(7440).unwrap();

@@ -51,7 +51,9 @@ impl TryFrom<Written> for AllowedAdapters {
     fn try_from(written: Written) -> Result<Self, String> {
         match written {
             Written::Word(word) if word == "*" => Ok(Self::All),
-            Written::Word(word) => Err(format!("write [{word:?}] for one adapter, or \"*\" for all")),
+            Written::Word(word) => {
+                Err(format!("write [{word:?}] for one adapter, or \"*\" for all"))
+            }
             Written::Names(names) if names.iter().any(|name| name == "*") => Ok(Self::All),
             Written::Names(names) => Ok(Self::These(names)),
         }
@@ -61,7 +63,13 @@ impl TryFrom<Written> for AllowedAdapters {
 impl Default for Delegation {
     fn default() -> Self {
         // Children do not delegate further unless that is wanted; four agents keep a person's machine busy.
-        Self { allow: BTreeMap::new(), max_depth: 1, max_children: 4, answer: false, children: Children::End }
+        Self {
+            allow: BTreeMap::new(),
+            max_depth: 1,
+            max_children: 4,
+            answer: false,
+            children: Children::End,
+        }
     }
 }
 
@@ -101,7 +109,11 @@ mod tests {
         let some =
             read("[delegation]\nmax_depth = 2\nallow = { claude = [\"codex\"], gemini = \"*\", goose = [] }").unwrap();
         assert!(some.allows("claude", "codex") && some.allows("gemini", "anything"));
-        assert!(!some.allows("claude", "claude") && !some.allows("codex", "claude") && !some.lets_start("goose"));
+        assert!(
+            !some.allows("claude", "claude")
+                && !some.allows("codex", "claude")
+                && !some.lets_start("goose")
+        );
         assert_eq!((some.max_depth, some.max_children, some.answer), (2, 4, false));
     }
 

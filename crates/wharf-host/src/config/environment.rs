@@ -28,23 +28,36 @@ const LOG_VARIABLE: &str = "WHARF_LOG";
 
 /// Returns the settings of these variables, and a warning for each that begins with `WHARF_` but means nothing. A variable
 /// that is empty counts as absent.
-pub(super) fn read_variables(variables: &[(String, String)]) -> Result<(Vec<Setting>, Vec<String>), String> {
-    let value_of = |name: &str| variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+pub(super) fn read_variables(
+    variables: &[(String, String)],
+) -> Result<(Vec<Setting>, Vec<String>), String> {
+    let value_of = |name: &str| {
+        variables
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
+    };
     let mut settings = Vec::new();
     let mut seen = BTreeSet::new();
     for key in CONFIG_KEYS {
         let name = key.variable();
-        let name =
-            if key.path == "log_level" && value_of(LOG_VARIABLE).is_some() { LOG_VARIABLE.to_owned() } else { name };
+        let name = if key.path == "log_level" && value_of(LOG_VARIABLE).is_some() {
+            LOG_VARIABLE.to_owned()
+        } else {
+            name
+        };
         let Some(text) = value_of(&name).filter(|_| seen.insert(name.clone())) else { continue };
-        let read = read_variable(key, &name, text).map_err(|why| format!("the variable {name}: {why}"))?;
+        let read =
+            read_variable(key, &name, text).map_err(|why| format!("the variable {name}: {why}"))?;
         settings.extend(read);
     }
     let known: Vec<String> = CONFIG_KEYS.iter().map(ConfigKey::variable).collect();
     let known: Vec<&str> = known.iter().map(String::as_str).chain(OTHER_VARIABLES).collect();
     let unknown = variables.iter().filter(|(name, _)| !known.contains(&name.as_str()));
     let warn = |(name, _): &(String, String)| {
-        let hint = find_nearest(name, &known).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        let hint = find_nearest(name, &known)
+            .map(|near| format!("; did you mean {near}?"))
+            .unwrap_or_default();
         format!("the variable {name} sets nothing{hint}")
     };
     Ok((settings, unknown.map(warn).collect()))
@@ -62,7 +75,9 @@ fn read_variable(key: &ConfigKey, name: &str, text: &str) -> Result<Vec<Setting>
         super::layers::insert_at(&mut table, key.variable_path(), toml::Value::Table(named));
         super::keys::check_keys(&table)?;
         let leaves = flatten(&table).into_iter();
-        leaves.map(|(path, value)| Setting { path, value: value.clone(), origin: origin.clone() }).collect()
+        leaves
+            .map(|(path, value)| Setting { path, value: value.clone(), origin: origin.clone() })
+            .collect()
     } else {
         let mut value = values::parse_value(key, text)?;
         super::layers::resolve_path(key, &mut value, None);
@@ -73,10 +88,12 @@ fn read_variable(key: &ConfigKey, name: &str, text: &str) -> Result<Vec<Setting>
     for setting in &settings {
         super::layers::insert_at(&mut table, &setting.path, setting.value.clone());
     }
-    table.try_into::<Config>().map_err(|error| match holds_secrets(key.variable_path()) {
-        true => hide_value(error.message()),
-        false => error.message().to_owned(),
-    })?;
+    table
+        .try_into::<Config>()
+        .map_err(|error| match holds_secrets(key.variable_path()) {
+            true => hide_value(error.message()),
+            false => error.message().to_owned(),
+        })?;
     Ok(settings)
 }
 

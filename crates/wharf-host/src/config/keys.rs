@@ -46,7 +46,12 @@ pub enum ChangeEffect {
 /// Stands for the default of a setting that has none.
 pub const NO_DEFAULT: &str = "–";
 
-const fn key(path: &'static str, kind: SettingValueKind, default: &'static str, effect: ChangeEffect) -> ConfigKey {
+const fn key(
+    path: &'static str,
+    kind: SettingValueKind,
+    default: &'static str,
+    effect: ChangeEffect,
+) -> ConfigKey {
     ConfigKey { path, kind, default, effect, secret: false }
 }
 
@@ -203,7 +208,9 @@ fn check_table(table: &toml::Table, above: &str) -> Result<(), String> {
 /// Returns the complaint about a key that is not known, with the nearest that is.
 pub fn unknown_key(path: &str) -> String {
     let known: Vec<&str> = CONFIG_KEYS.iter().map(|key| key.path).collect();
-    let hint = find_nearest(path, &known).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+    let hint = find_nearest(path, &known)
+        .map(|near| format!("; did you mean {near:?}?"))
+        .unwrap_or_default();
     format!("unknown key {path:?}{hint}")
 }
 
@@ -215,7 +222,8 @@ pub(super) fn holds_secrets(path: &str) -> bool {
 /// Tells whether `path` is a known key or the beginning of one.
 fn leads_to(known: &str, path: &str) -> bool {
     let mut known = known.split('.');
-    path.split('.').all(|part| known.next().is_some_and(|word| word == "*" || word == part))
+    path.split('.')
+        .all(|part| known.next().is_some_and(|word| word == "*" || word == part))
 }
 
 fn fits_whole(known: &str, path: &str) -> bool {

@@ -56,13 +56,18 @@ impl ConfigSources {
         file_required: bool,
         variables: &[(String, String)],
     ) -> Result<Self, ConfigError> {
-        let (overrides, warnings) = environment::read_variables(variables).map_err(ConfigError::Environment)?;
+        let (overrides, warnings) =
+            environment::read_variables(variables).map_err(ConfigError::Environment)?;
         Ok(Self { file, file_required, overrides, warnings })
     }
 
     /// Adds a flag, which counts before all else.
     pub fn add_flag(&mut self, flag: &'static str, path: &str, value: impl Into<toml::Value>) {
-        self.overrides.push(Setting { path: path.to_owned(), value: value.into(), origin: SettingOrigin::Flag(flag) });
+        self.overrides.push(Setting {
+            path: path.to_owned(),
+            value: value.into(),
+            origin: SettingOrigin::Flag(flag),
+        });
     }
 
     /// Loads a configuration as if the file had this text.
@@ -83,10 +88,14 @@ impl ConfigSources {
 
     fn load_layers(&self, text: Option<String>) -> Result<Config, ConfigError> {
         let settings = self.layer(text.as_deref()).map_err(|message| self.blame_file(message))?;
-        let mut config = Config::from_settings(settings).map_err(|message| self.blame_file(message))?;
+        let mut config =
+            Config::from_settings(settings).map_err(|message| self.blame_file(message))?;
         config.config_dir = self.file.as_ref().and_then(|path| path.parent()).map(Path::to_owned);
-        config.config_file =
-            self.file.as_ref().filter(|_| text.is_some()).and_then(|path| std::path::absolute(path).ok());
+        config.config_file = self
+            .file
+            .as_ref()
+            .filter(|_| text.is_some())
+            .and_then(|path| std::path::absolute(path).ok());
         config.warnings.extend(self.warnings.iter().cloned());
         config.sources = self.clone();
         Ok(config)
@@ -95,14 +104,18 @@ impl ConfigSources {
     fn read_file(&self, path: &Path) -> Result<Option<String>, ConfigError> {
         match std::fs::read_to_string(path) {
             Ok(text) => Ok(Some(text)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !self.file_required => Ok(None),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !self.file_required => {
+                Ok(None)
+            }
             Err(source) => Err(ConfigError::Unreadable { path: path.to_owned(), source }),
         }
     }
 
     fn blame_file(&self, message: String) -> ConfigError {
         match &self.file {
-            Some(path) if self.file_required || path.exists() => ConfigError::Invalid { path: path.clone(), message },
+            Some(path) if self.file_required || path.exists() => {
+                ConfigError::Invalid { path: path.clone(), message }
+            }
             _ => ConfigError::Settings(message),
         }
     }
@@ -170,10 +183,17 @@ impl LayeredSettings {
 
 /// Returns every key of the table that is a setting, dotted, with its value. A table without settings has its own entry.
 pub(super) fn flatten(table: &toml::Table) -> Vec<(String, &toml::Value)> {
-    fn collect<'a>(table: &'a toml::Table, above: &str, found: &mut Vec<(String, &'a toml::Value)>) {
+    fn collect<'a>(
+        table: &'a toml::Table,
+        above: &str,
+        found: &mut Vec<(String, &'a toml::Value)>,
+    ) {
         for (key, value) in table {
             let path = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
-            match value.as_table().filter(|inner| !inner.is_empty() && ConfigKey::find(&path).is_none()) {
+            match value
+                .as_table()
+                .filter(|inner| !inner.is_empty() && ConfigKey::find(&path).is_none())
+            {
                 Some(inner) => collect(inner, &path, found),
                 None => found.push((path, value)),
             }

@@ -35,7 +35,10 @@ impl Deref for LiveConfig {
 
     fn deref(&self) -> &Config {
         let newest = self.newest.load(Ordering::Acquire);
-        newest.checked_sub(1).and_then(|at| self.versions.get(at)?.get()).unwrap_or(&self.first)
+        newest
+            .checked_sub(1)
+            .and_then(|at| self.versions.get(at)?.get())
+            .unwrap_or(&self.first)
     }
 }
 
@@ -116,7 +119,10 @@ fn log_report(report: &ReloadReport) {
         tracing::info!(keys = report.changed.join(", "), "settings changed");
     }
     if !report.waiting.is_empty() {
-        tracing::warn!(keys = report.waiting.join(", "), "changed settings that wait for a restart of the host");
+        tracing::warn!(
+            keys = report.waiting.join(", "),
+            "changed settings that wait for a restart of the host"
+        );
     }
 }
 
@@ -131,7 +137,9 @@ pub(crate) fn watch_file(inner: &Arc<Inner>) {
         loop {
             tokio::time::sleep(FILE_CHECK_PERIOD).await;
             let looked = path.clone();
-            let Ok(now) = tokio::task::spawn_blocking(move || FileStamp::of(&looked)).await else { return };
+            let Ok(now) = tokio::task::spawn_blocking(move || FileStamp::of(&looked)).await else {
+                return;
+            };
             // A file that is being written is read once it has stayed the same between two looks.
             let settled = now == seen;
             seen = now;
@@ -174,22 +182,39 @@ mod tests {
 
     #[test]
     fn reload_changes_the_settings_that_can_change_and_names_the_others() {
-        let (folder, live) = live_config("listen = \"127.0.0.1:1\"\nask_timeout = \"1s\"\n[limits]\nqueue = 3\n");
+        let (folder, live) =
+            live_config("listen = \"127.0.0.1:1\"\nask_timeout = \"1s\"\n[limits]\nqueue = 3\n");
         let before: &Config = &live;
-        write(&folder, "listen = \"127.0.0.1:2\"\nask_timeout = \"2s\"\nhosts = [\"box.example\"]\n");
+        write(
+            &folder,
+            "listen = \"127.0.0.1:2\"\nask_timeout = \"2s\"\nhosts = [\"box.example\"]\n",
+        );
         let report = live.reload().unwrap();
         assert_eq!(report.changed, ["ask_timeout", "hosts", "limits.queue"]);
         assert_eq!(report.waiting, ["listen"]);
-        let words = |config: &Config| (config.listen.clone(), config.ask_timeout, config.limits.queue);
-        assert_eq!(words(&live), ("127.0.0.1:1".to_owned(), crate::Duration::from_millis(2_000), 100));
-        assert_eq!(words(before), ("127.0.0.1:1".to_owned(), crate::Duration::from_millis(1_000), 3));
-        let listen =
-            live.list_settings(&live.lock_state()).into_iter().find(|setting| setting.key == "listen").unwrap();
+        let words =
+            |config: &Config| (config.listen.clone(), config.ask_timeout, config.limits.queue);
+        assert_eq!(
+            words(&live),
+            ("127.0.0.1:1".to_owned(), crate::Duration::from_millis(2_000), 100)
+        );
+        assert_eq!(
+            words(before),
+            ("127.0.0.1:1".to_owned(), crate::Duration::from_millis(1_000), 3)
+        );
+        let listen = live
+            .list_settings(&live.lock_state())
+            .into_iter()
+            .find(|setting| setting.key == "listen")
+            .unwrap();
         assert_eq!(
             (listen.value.as_deref(), listen.waiting.as_deref()),
             (Some("\"127.0.0.1:1\""), Some("\"127.0.0.1:2\""))
         );
-        write(&folder, "listen = \"127.0.0.1:1\"\nask_timeout = \"2s\"\nhosts = [\"box.example\"]\n");
+        write(
+            &folder,
+            "listen = \"127.0.0.1:1\"\nask_timeout = \"2s\"\nhosts = [\"box.example\"]\n",
+        );
         assert_eq!(live.reload().unwrap(), ReloadReport::default());
         assert!(live.lock_state().waiting.is_empty());
     }
@@ -205,7 +230,10 @@ mod tests {
             write(&folder, broken);
             live.reload().unwrap_err();
             assert_eq!(live.ask_timeout, crate::Duration::from_millis(1_000), "{broken}");
-            assert!(live.lock_state().fault.as_ref().is_some_and(|fault| !fault.is_empty()), "{broken}");
+            assert!(
+                live.lock_state().fault.as_ref().is_some_and(|fault| !fault.is_empty()),
+                "{broken}"
+            );
         }
         write(&folder, "ask_timeout = \"2s\"\n");
         assert_eq!(live.reload().unwrap().changed, ["ask_timeout"]);
@@ -220,7 +248,10 @@ mod tests {
         live.reload_changed_file().unwrap_err();
         assert_eq!(live.ask_timeout, crate::Duration::from_millis(1_000));
         let fault = live.lock_state().fault.clone().unwrap();
-        assert!(fault.contains(&*file.to_string_lossy()) && fault.contains("wharf reload"), "{fault}");
+        assert!(
+            fault.contains(&*file.to_string_lossy()) && fault.contains("wharf reload"),
+            "{fault}"
+        );
         write(&folder, "ask_timeout = \"2s\"\n");
         assert_eq!(live.reload_changed_file().unwrap().changed, ["ask_timeout"]);
         assert_eq!(live.lock_state().fault, None);
@@ -246,7 +277,10 @@ mod tests {
         write(&folder, "ask_timeout = \"120s\"\n");
         let host = crate::Host::start(config).unwrap();
         let mut changes = host.config_changes();
-        tokio::time::timeout(Duration::from_secs(30), changes.changed()).await.unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(30), changes.changed())
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(host.config().ask_timeout, crate::Duration::from_millis(120_000));
     }
 

@@ -12,16 +12,20 @@ pub(super) fn describe_mistake(text: &str, error: &toml::de::Error) -> String {
     let Some(span) = error.span() else { return hide_value(error.message()) };
     let position = describe_position(text, span.start);
     // A text that is no TOML has no keys, and its complaint names only the expected syntax.
-    let Some(path) = find_path(text, span.start) else { return format!("{position}: {}", error.message()) };
-    let message = if holds_secrets(&path) { hide_value(error.message()) } else { error.message().to_owned() };
+    let Some(path) = find_path(text, span.start) else {
+        return format!("{position}: {}", error.message());
+    };
+    let message =
+        if holds_secrets(&path) { hide_value(error.message()) } else { error.message().to_owned() };
     let key = if message.contains(&path) { String::new() } else { format!("{path}: ") };
     format!("{position}: {key}{message}")
 }
 
 /// Returns a complaint of the deserializer without the value that it quotes.
 pub(super) fn hide_value(message: &str) -> String {
-    let quotes_value =
-        ["invalid type: ", "invalid value: ", "unknown variant "].iter().any(|start| message.starts_with(start));
+    let quotes_value = ["invalid type: ", "invalid value: ", "unknown variant "]
+        .iter()
+        .any(|start| message.starts_with(start));
     match message.rsplit_once(", expected ").filter(|_| quotes_value) {
         Some((_, expected)) => format!("a value of the wrong kind, expected {expected}"),
         None if quotes_value => "a value of the wrong kind".to_owned(),
@@ -49,7 +53,9 @@ fn find_in_table(table: &DeTable<'_>, above: &str, at: usize, found: &mut Option
     for (key, value) in table {
         let name = key.get_ref();
         let path = if above.is_empty() { name.to_string() } else { format!("{above}.{name}") };
-        let is_deeper = found.as_ref().is_none_or(|found| found.split('.').count() <= path.split('.').count());
+        let is_deeper = found
+            .as_ref()
+            .is_none_or(|found| found.split('.').count() <= path.split('.').count());
         if is_deeper && (has(key.span()) || has(value.span())) {
             *found = Some(path.clone());
         }

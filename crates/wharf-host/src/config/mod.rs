@@ -234,7 +234,11 @@ pub struct SessionSettings {
 impl Default for SessionSettings {
     fn default() -> Self {
         let unused_ttl = Duration::from_millis(24 * 60 * 60 * 1_000);
-        Self { idle_ttl: Duration::NEVER, sleep_after: Duration::NEVER, unused_ttl }
+        Self {
+            idle_ttl: Duration::NEVER,
+            sleep_after: Duration::NEVER,
+            unused_ttl,
+        }
     }
 }
 
@@ -306,7 +310,9 @@ const MIN_HEADERS_BYTES: usize = 8 << 10;
 impl Limits {
     fn check_values(&self) -> Result<(), String> {
         if self.headers.0 < MIN_HEADERS_BYTES {
-            return Err("limits.headers: less than \"8KiB\" would refuse ordinary requests".to_owned());
+            return Err(
+                "limits.headers: less than \"8KiB\" would refuse ordinary requests".to_owned()
+            );
         }
         if self.connections == 0 || self.connections_per_token == 0 {
             return Err(
@@ -314,7 +320,8 @@ impl Limits {
             );
         }
         if self.silence == Duration::NEVER {
-            return Err("limits.silence: \"never\" would let a client hold a connection for ever".to_owned());
+            return Err("limits.silence: \"never\" would let a client hold a connection for ever"
+                .to_owned());
         }
         Ok(())
     }
@@ -428,7 +435,9 @@ pub enum ConfigError {
     Settings(String),
     #[error(transparent)]
     Agent(#[from] crate::adapters::AdapterError),
-    #[error("the settings were changed {0} times since the host started; restart it for this change: wharf restart")]
+    #[error(
+        "the settings were changed {0} times since the host started; restart it for this change: wharf restart"
+    )]
     TooManyReloads(usize),
 }
 
@@ -446,11 +455,14 @@ impl Config {
     /// Makes the configuration of these settings, and checks those that depend on each other.
     fn from_settings(settings: LayeredSettings) -> Result<Self, String> {
         let table = settings.table().clone();
-        let mut config: Self =
-            table.clone().try_into().map_err(|error: toml::de::Error| mistakes::hide_value(error.message()))?;
+        let mut config: Self = table
+            .clone()
+            .try_into()
+            .map_err(|error: toml::de::Error| mistakes::hide_value(error.message()))?;
         config.settings = settings;
         config.warnings.extend(tools::warn_of_old_value(&table));
-        let mut sandboxes = std::iter::once(&config.sandbox).chain(config.agents.values().map(|agent| &agent.sandbox));
+        let mut sandboxes = std::iter::once(&config.sandbox)
+            .chain(config.agents.values().map(|agent| &agent.sandbox));
         if let Some(path) = sandboxes.find_map(SandboxSettings::find_bad_path) {
             return Err(format!(
                 "sandbox: {path:?} is not a valid path; begin it with /, ~/ or $VARIABLE/, without .."
@@ -459,10 +471,14 @@ impl Config {
         tls::check_names(&config.hosts)?;
         config.limits.check_values()?;
         config.notify.check_values()?;
-        match config.agents.iter().find(|(_, agent)| agent.command.is_empty() && !agent.is_sandbox_only()) {
-            Some((name, _)) => {
-                Err(format!("agents.{name} has no command; write: command = [\"program\", \"argument\"]"))
-            }
+        match config
+            .agents
+            .iter()
+            .find(|(_, agent)| agent.command.is_empty() && !agent.is_sandbox_only())
+        {
+            Some((name, _)) => Err(format!(
+                "agents.{name} has no command; write: command = [\"program\", \"argument\"]"
+            )),
             None => Ok(config),
         }
     }

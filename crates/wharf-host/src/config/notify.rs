@@ -97,10 +97,12 @@ impl NotifySettings {
                 .to_owned());
         }
         match &self.webhook {
-            Some(url) if !url.is_https && !self.webhook_http && !url.names_this_machine() => Err(format!(
-                "notify.webhook: http:// to {} would show everyone on the way what sessions ask; write https://, or set notify.webhook_http = true",
-                url.host
-            )),
+            Some(url) if !url.is_https && !self.webhook_http && !url.names_this_machine() => {
+                Err(format!(
+                    "notify.webhook: http:// to {} would show everyone on the way what sessions ask; write https://, or set notify.webhook_http = true",
+                    url.host
+                ))
+            }
             Some(_) | None => Ok(()),
         }
     }
@@ -133,14 +135,16 @@ impl WebhookUrl {
 
     /// Returns the value of the header `Host`.
     pub fn authority(&self) -> String {
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let host =
+            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         let default = if self.is_https { 443 } else { 80 };
         if self.port == default { host } else { format!("{host}:{}", self.port) }
     }
 
     /// Returns true for `localhost` and loopback addresses.
     pub fn names_this_machine(&self) -> bool {
-        self.host == "localhost" || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        self.host == "localhost"
+            || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 }
 
@@ -157,7 +161,9 @@ impl FromStr for WebhookUrl {
 
     fn from_str(text: &str) -> Result<Self, String> {
         // Without the text itself: it may hold a secret.
-        let bad = |why: &str| format!("not the URL of a webhook: {why}; write it like \"https://example.com/hook\"");
+        let bad = |why: &str| {
+            format!("not the URL of a webhook: {why}; write it like \"https://example.com/hook\"")
+        };
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(bad("it has blanks or characters that must be percent-encoded"));
         }
@@ -172,7 +178,8 @@ impl FromStr for WebhookUrl {
         if authority.contains('@') {
             return Err(bad("a name and a password in it are not supported"));
         }
-        let (host, port) = split_authority(authority).ok_or_else(|| bad("the host or the port cannot be read"))?;
+        let (host, port) =
+            split_authority(authority).ok_or_else(|| bad("the host or the port cannot be read"))?;
         let port = port.unwrap_or(if is_https { 443 } else { 80 });
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         Ok(Self { is_https, host: host.to_owned(), port, path })
@@ -212,7 +219,11 @@ mod tests {
         };
         for (text, expected, authority) in [
             ("https://example.com", url(true, "example.com", 443, "/"), "example.com"),
-            ("https://example.com:8443/a?b=c#d", url(true, "example.com", 8443, "/a?b=c"), "example.com:8443"),
+            (
+                "https://example.com:8443/a?b=c#d",
+                url(true, "example.com", 8443, "/a?b=c"),
+                "example.com:8443",
+            ),
             ("http://[::1]:80?x", url(false, "::1", 80, "/?x"), "[::1]"),
             ("http://127.0.0.1:9/", url(false, "127.0.0.1", 9, "/"), "127.0.0.1:9"),
         ] {
@@ -239,7 +250,8 @@ mod tests {
 
     #[test]
     fn http_to_other_machines_must_be_allowed() {
-        let parse = |more: &str| Config::parse(&format!("[notify]\n{more}")).map(|config| config.notify);
+        let parse =
+            |more: &str| Config::parse(&format!("[notify]\n{more}")).map(|config| config.notify);
         assert!(!parse("").unwrap().has_receiver());
         assert!(parse("command = [\"notify-send\"]").unwrap().has_receiver());
         parse("webhook = \"http://127.0.0.1:1/x\"").unwrap();
@@ -247,8 +259,13 @@ mod tests {
         let error = parse("webhook = \"http://example.com/x\"").unwrap_err();
         assert!(error.contains("webhook_http"), "{error}");
         parse("webhook = \"http://example.com/x\"\nwebhook_http = true").unwrap();
-        for bad in ["timeout = \"never\"", "command = [\"\"]", "on = [\"working\"]", "content = \"some\"", "webhok = 1"]
-        {
+        for bad in [
+            "timeout = \"never\"",
+            "command = [\"\"]",
+            "on = [\"working\"]",
+            "content = \"some\"",
+            "webhok = 1",
+        ] {
             parse(bad).unwrap_err();
         }
     }

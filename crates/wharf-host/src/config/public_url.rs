@@ -39,7 +39,9 @@ impl FromStr for PublicUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = |why: &str| format!("public_url: {text:?} {why}; write it like \"https://box.example/wharf\"");
+        let bad = |why: &str| {
+            format!("public_url: {text:?} {why}; write it like \"https://box.example/wharf\"")
+        };
         let url: WebhookUrl = text.parse().map_err(|_| bad("is not a URL"))?;
         if url.path.contains('?') || text.contains('#') {
             return Err(bad("has a query or a fragment"));
@@ -62,14 +64,29 @@ mod tests {
     fn public_url_is_read_in_parts() {
         for (text, authority, prefix, page) in [
             ("https://box.example", "box.example", "", "https://box.example/"),
-            ("https://box.example:8443/wharf/", "box.example:8443", "/wharf", "https://box.example:8443/wharf/"),
+            (
+                "https://box.example:8443/wharf/",
+                "box.example:8443",
+                "/wharf",
+                "https://box.example:8443/wharf/",
+            ),
             ("http://10.0.0.7:7433/", "10.0.0.7:7433", "", "http://10.0.0.7:7433/"),
         ] {
             let url: PublicUrl = text.parse().unwrap();
-            assert_eq!((url.authority.as_str(), url.prefix.as_str()), (authority, prefix), "{text}");
+            assert_eq!(
+                (url.authority.as_str(), url.prefix.as_str()),
+                (authority, prefix),
+                "{text}"
+            );
             assert_eq!(url.page_address(), page);
         }
-        for wrong in ["box.example", "ftp://box.example", "https://box.example/?a", "https://box.example/#a", ""] {
+        for wrong in [
+            "box.example",
+            "ftp://box.example",
+            "https://box.example/?a",
+            "https://box.example/#a",
+            "",
+        ] {
             assert!(wrong.parse::<PublicUrl>().is_err(), "{wrong}");
         }
     }

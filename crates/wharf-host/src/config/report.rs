@@ -23,8 +23,10 @@ impl Config {
         let set: Vec<Setting> = self.settings.list().collect();
         let mut listed = Vec::new();
         for key in CONFIG_KEYS {
-            let mut fitting: Vec<&Setting> =
-                set.iter().filter(|setting| ConfigKey::find(&setting.path) == Some(key)).collect();
+            let mut fitting: Vec<&Setting> = set
+                .iter()
+                .filter(|setting| ConfigKey::find(&setting.path) == Some(key))
+                .collect();
             fitting.sort_unstable_by(|a, b| a.path.cmp(&b.path));
             if fitting.is_empty() && !key.is_in_named_table() {
                 let mut setting = describe(key, key.path, None, state);
@@ -35,7 +37,11 @@ impl Config {
                 }
                 listed.push(setting);
             }
-            listed.extend(fitting.into_iter().map(|setting| describe(key, &setting.path, Some(setting), state)));
+            listed.extend(
+                fitting
+                    .into_iter()
+                    .map(|setting| describe(key, &setting.path, Some(setting), state)),
+            );
         }
         listed
     }
@@ -52,12 +58,23 @@ impl LiveConfig {
     pub(crate) fn describe_state(&self) -> SettingsState {
         let state = self.lock_state();
         let waiting = state.waiting.iter().map(|waiting| waiting.path.clone()).collect();
-        SettingsState { file: self.source_file(), waiting, fault: state.fault.clone() }
+        SettingsState {
+            file: self.source_file(),
+            waiting,
+            fault: state.fault.clone(),
+        }
     }
 }
 
-fn describe(key: &'static ConfigKey, path: &str, setting: Option<&Setting>, state: &ReloadState) -> HostSetting {
-    let default = Some(key.default).filter(|default| *default != NO_DEFAULT).map(ToOwned::to_owned);
+fn describe(
+    key: &'static ConfigKey,
+    path: &str,
+    setting: Option<&Setting>,
+    state: &ReloadState,
+) -> HostSetting {
+    let default = Some(key.default)
+        .filter(|default| *default != NO_DEFAULT)
+        .map(ToOwned::to_owned);
     let value = setting.map_or(default, |setting| Some(values::show_value(key, &setting.value)));
     let (source, set_by) = match setting.map(|setting| &setting.origin) {
         None | Some(SettingOrigin::Default) => (SettingSource::Default, None),
@@ -67,8 +84,20 @@ fn describe(key: &'static ConfigKey, path: &str, setting: Option<&Setting>, stat
     };
     let waiting = state.waiting.iter().find(|waiting| waiting.path == path);
     let waiting = waiting.map(|waiting| {
-        waiting.setting.as_ref().map(|setting| values::show_value(key, &setting.value)).unwrap_or_default()
+        waiting
+            .setting
+            .as_ref()
+            .map(|setting| values::show_value(key, &setting.value))
+            .unwrap_or_default()
     });
     let effect = SettingEffect::from(key.effect.as_str());
-    HostSetting { key: path.to_owned(), value, source, set_by, variable: key.variable(), effect, waiting }
+    HostSetting {
+        key: path.to_owned(),
+        value,
+        source,
+        set_by,
+        variable: key.variable(),
+        effect,
+        waiting,
+    }
 }

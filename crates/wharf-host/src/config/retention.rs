@@ -29,7 +29,12 @@ pub struct WorkspaceRetention {
 
 impl Default for RetentionSettings {
     fn default() -> Self {
-        Self { keep_for: Duration::NEVER, keep_sessions: 0, workspaces: BTreeMap::new(), dry_run: false }
+        Self {
+            keep_for: Duration::NEVER,
+            keep_sessions: 0,
+            workspaces: BTreeMap::new(),
+            dry_run: false,
+        }
     }
 }
 

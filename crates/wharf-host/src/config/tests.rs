@@ -12,7 +12,10 @@ fn an_empty_file_is_the_default() {
 
 #[test]
 fn durations_and_sizes_are_words() {
-    let config = Config::parse("cancel_timeout = \"100ms\"\nask_timeout = \"2m\"\n[limits]\nframe = \"1MiB\"").unwrap();
+    let config = Config::parse(
+        "cancel_timeout = \"100ms\"\nask_timeout = \"2m\"\n[limits]\nframe = \"1MiB\"",
+    )
+    .unwrap();
     assert_eq!(config.cancel_timeout, Duration::from_millis(100));
     assert_eq!(config.ask_timeout, Duration::from_millis(120_000));
     assert_eq!(config.limits.frame, Size(1 << 20));
@@ -40,7 +43,9 @@ fn a_bad_duration_says_what_a_good_one_is() {
 
 #[test]
 fn amux_turns_are_a_number_or_a_word() {
-    let turns = |value: &str| Config::parse(&format!("[amux]\nreplay_turns = {value}")).map(|c| c.amux.replay_turns);
+    let turns = |value: &str| {
+        Config::parse(&format!("[amux]\nreplay_turns = {value}")).map(|c| c.amux.replay_turns)
+    };
     assert_eq!(Config::default().amux.replay_turns, ReplayTurns::Unbounded);
     assert_eq!(turns("\"unbounded\""), Ok(ReplayTurns::Unbounded));
     assert_eq!(turns("0"), Ok(ReplayTurns::Last(0)));
@@ -57,20 +62,29 @@ fn going_without_tokens_must_be_said() {
 
 #[test]
 fn an_agent_with_a_manifest_needs_only_its_sandbox_and_must_be_there() {
-    let config = Config::parse("[agents.claude.sandbox]\nmode = \"landlock\"\nwritable = [\"~/.npm/\"]").unwrap();
+    let config =
+        Config::parse("[agents.claude.sandbox]\nmode = \"landlock\"\nwritable = [\"~/.npm/\"]")
+            .unwrap();
     assert_eq!(config.agents["claude"].sandbox.mode, Some(SandboxMode::Landlock));
     assert!(config.check_sandboxes().is_ok());
     let config = Config::parse("[agents.claud.sandbox]\nmode = \"landlock\"").unwrap();
-    assert!(config.check_sandboxes().unwrap_err().to_string().contains("did you mean \"claude\""));
+    assert!(
+        config
+            .check_sandboxes()
+            .unwrap_err()
+            .to_string()
+            .contains("did you mean \"claude\"")
+    );
     assert!(Config::parse("[agents.claude.sandbox]").unwrap_err().contains("no command"));
 }
 
 #[test]
 fn a_sandbox_path_that_is_none_is_refused_rather_than_left_out() {
     for path in ["secrets", "./x", "~/../x", "~root/x", "$/x", ""] {
-        for text in
-            [format!("[sandbox]\nhidden = [{path:?}]"), format!("[agents.claude.sandbox]\nwritable = [{path:?}]")]
-        {
+        for text in [
+            format!("[sandbox]\nhidden = [{path:?}]"),
+            format!("[agents.claude.sandbox]\nwritable = [{path:?}]"),
+        ] {
             assert!(Config::parse(&text).unwrap_err().contains("is not a valid path"), "{text}");
         }
     }
@@ -81,7 +95,9 @@ fn a_sandbox_path_that_is_none_is_refused_rather_than_left_out() {
 fn memory_is_capped_only_if_that_is_said() {
     let default = Config::default().limits;
     assert_eq!((default.session_memory, default.memory), (Cap(None), Cap(None)));
-    let limits = Config::parse("[limits]\nsession_memory = \"2GiB\"\nmemory = \"never\"").unwrap().limits;
+    let limits = Config::parse("[limits]\nsession_memory = \"2GiB\"\nmemory = \"never\"")
+        .unwrap()
+        .limits;
     assert_eq!((limits.session_memory, limits.memory), (Cap(Some(2 << 30)), Cap(None)));
     let message = Config::parse("[limits]\nmemory = \"much\"").unwrap_err();
     assert!(message.contains("\"32MiB\"") && message.contains("\"never\""), "{message}");
@@ -90,7 +106,10 @@ fn memory_is_capped_only_if_that_is_said() {
 #[test]
 fn log_format_can_be_set() {
     let config = Config::parse("log_format = \"json\"").unwrap();
-    assert_eq!((config.log_format, Config::default().log_format), (LogFormat::Json, LogFormat::Text));
+    assert_eq!(
+        (config.log_format, Config::default().log_format),
+        (LogFormat::Json, LogFormat::Text)
+    );
     assert!(Config::parse("log_format = \"xml\"").is_err());
 }
 
@@ -99,7 +118,10 @@ fn documented_keys() -> Vec<[String; 3]> {
     let page = include_str!("../../../../docs/configuration.md");
     let rows = page.lines().filter(|line| line.starts_with("| `"));
     let cells = |row: &str| {
-        let mut cells = row.trim_start_matches("| ").split(" | ").map(|cell| cell.trim_matches('`').to_owned());
+        let mut cells = row
+            .trim_start_matches("| ")
+            .split(" | ")
+            .map(|cell| cell.trim_matches('`').to_owned());
         std::array::from_fn(|_| cells.next().unwrap_or_default())
     };
     rows.map(cells).collect()
@@ -117,7 +139,9 @@ fn documentation_has_the_keys_defaults_and_effects_of_the_table() {
 #[test]
 fn defaults_of_the_table_are_those_of_the_code() {
     let mut text = toml::Table::new();
-    let fixed = |key: &&ConfigKey| !key.path.contains('*') && key.default != NO_DEFAULT && key.path != "limits.starts";
+    let fixed = |key: &&ConfigKey| {
+        !key.path.contains('*') && key.default != NO_DEFAULT && key.path != "limits.starts"
+    };
     for key in CONFIG_KEYS.iter().filter(fixed) {
         layers::insert_at(&mut text, key.path, values::parse_toml(key.default).unwrap());
     }
@@ -133,17 +157,26 @@ fn each_variable_sets_its_key_alone() {
     let mut seen = std::collections::BTreeMap::new();
     for key in CONFIG_KEYS {
         let path = key.variable_path();
-        assert_eq!(*seen.entry(key.variable()).or_insert(path), path, "two keys have the variable {}", key.variable());
+        assert_eq!(
+            *seen.entry(key.variable()).or_insert(path),
+            path,
+            "two keys have the variable {}",
+            key.variable()
+        );
     }
     assert_eq!(ConfigKey::find("limits.frame").unwrap().variable(), "WHARF_LIMITS_FRAME");
     assert_eq!(ConfigKey::find("agents.mine.env.A").unwrap().variable(), "WHARF_AGENTS");
 }
 
-fn write_sources(text: &str, variables: &[(&str, &str)]) -> Result<(tempfile::TempDir, ConfigSources), ConfigError> {
+fn write_sources(
+    text: &str,
+    variables: &[(&str, &str)],
+) -> Result<(tempfile::TempDir, ConfigSources), ConfigError> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.toml");
     std::fs::write(&file, text).unwrap();
-    let owned: Vec<(String, String)> = variables.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+    let owned: Vec<(String, String)> =
+        variables.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
     Ok((folder, ConfigSources::new(Some(file), false, &owned)?))
 }
 
@@ -154,8 +187,7 @@ fn load_with(text: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigErr
 
 #[test]
 fn variables_count_before_the_file_and_flags_before_variables() {
-    let text =
-        "default_agent = \"demo\"\nask_timeout = \"1s\"\n[limits]\nqueue = 1\n[agents.mine]\ncommand = [\"a\"]\n";
+    let text = "default_agent = \"demo\"\nask_timeout = \"1s\"\n[limits]\nqueue = 1\n[agents.mine]\ncommand = [\"a\"]\n";
     let variables = [
         ("WHARF_ASK_TIMEOUT", "2s"),
         ("WHARF_LIMITS_ASKS", "7"),
@@ -167,20 +199,38 @@ fn variables_count_before_the_file_and_flags_before_variables() {
     ];
     let (_folder, mut sources) = write_sources(text, &variables).unwrap();
     let config = sources.load().unwrap();
-    assert_eq!((config.ask_timeout, config.limits.queue, config.limits.asks), (Duration::from_millis(2_000), 1, 7));
-    assert_eq!((&*config.agents["mine"].command, &*config.agents["mine"].env["A"]), (&["a".to_owned()][..], "b"));
-    assert_eq!((config.agents["yours"].command.len(), config.redact_output, &*config.log_level), (1, false, "debug"));
+    assert_eq!(
+        (config.ask_timeout, config.limits.queue, config.limits.asks),
+        (Duration::from_millis(2_000), 1, 7)
+    );
+    assert_eq!(
+        (&*config.agents["mine"].command, &*config.agents["mine"].env["A"]),
+        (&["a".to_owned()][..], "b")
+    );
+    assert_eq!(
+        (config.agents["yours"].command.len(), config.redact_output, &*config.log_level),
+        (1, false, "debug")
+    );
     assert!(config.delegation.allows("claude", "codex"));
     sources.add_flag("--agent", "default_agent", "mine");
     sources.add_flag("--session-ttl-seconds", "session.idle_ttl", "9s");
     let config = sources.load().unwrap();
-    assert_eq!((&*config.default_agent, config.session.idle_ttl), ("mine", Duration::from_millis(9_000)));
+    assert_eq!(
+        (&*config.default_agent, config.session.idle_ttl),
+        ("mine", Duration::from_millis(9_000))
+    );
     let listed = config.describe_settings().settings;
     let source = |key: &str| {
         let found = listed.iter().find(|setting| setting.key == key).unwrap();
-        (found.value.clone().unwrap_or_default(), found.source.to_string(), found.set_by.clone().unwrap_or_default())
+        (
+            found.value.clone().unwrap_or_default(),
+            found.source.to_string(),
+            found.set_by.clone().unwrap_or_default(),
+        )
     };
-    let expected = |value: &str, source: &str, name: &str| (value.to_owned(), source.to_owned(), name.to_owned());
+    let expected = |value: &str, source: &str, name: &str| {
+        (value.to_owned(), source.to_owned(), name.to_owned())
+    };
     assert_eq!(source("ask_timeout"), expected("\"2s\"", "environment", "WHARF_ASK_TIMEOUT"));
     assert_eq!(source("log_level"), expected("\"debug\"", "environment", "WHARF_LOG"));
     assert_eq!(source("default_agent"), expected("\"mine\"", "flag", "--agent"));
@@ -201,13 +251,19 @@ fn bad_variable_is_named_and_an_unknown_one_is_warned_about() {
         let error = load_with("", &[(name, value)]).unwrap_err().to_string();
         assert!(error.contains(name), "{name}={value}: {error}");
     }
-    let config = load_with("", &[("WHARF_LIMIT_FRAME", "1MiB"), ("WHARF_STATE_DIR", "/x")]).unwrap();
-    assert_eq!(config.warnings, ["the variable WHARF_LIMIT_FRAME sets nothing; did you mean WHARF_LIMITS_FRAME?"]);
+    let config =
+        load_with("", &[("WHARF_LIMIT_FRAME", "1MiB"), ("WHARF_STATE_DIR", "/x")]).unwrap();
+    assert_eq!(
+        config.warnings,
+        ["the variable WHARF_LIMIT_FRAME sets nothing; did you mean WHARF_LIMITS_FRAME?"]
+    );
 }
 
 #[test]
 fn relative_paths_begin_at_the_file_or_in_the_current_directory() {
-    let config = load_with("adapters = \"more\"\n[tls]\ncert = \"/c.pem\"\n", &[("WHARF_TLS_KEY", "k.pem")]).unwrap();
+    let config =
+        load_with("adapters = \"more\"\n[tls]\ncert = \"/c.pem\"\n", &[("WHARF_TLS_KEY", "k.pem")])
+            .unwrap();
     assert_eq!(config.adapters, config.config_dir.as_ref().map(|dir| dir.join("more")));
     assert_eq!(config.tls.cert.as_deref(), Some(Path::new("/c.pem")));
     assert_eq!(config.tls.key, std::path::absolute("k.pem").ok());
@@ -216,10 +272,18 @@ fn relative_paths_begin_at_the_file_or_in_the_current_directory() {
 #[test]
 fn mistake_in_the_file_is_told_by_its_position_without_the_line() {
     for (text, position, words) in [
-        ("[agents.mine]\ncommand = [\"a\"]\nenv = { API_KEY = \"hush-1234\" ", "line 3, column 30", ""),
+        (
+            "[agents.mine]\ncommand = [\"a\"]\nenv = { API_KEY = \"hush-1234\" ",
+            "line 3, column 30",
+            "",
+        ),
         ("[agents.mine.env]\nAPI_KEY = \"hush-1234\nB = \"c\"\n", "line 2, column", ""),
         ("[agents.mine.env]\n  API_KEY = hush-1234\n", "line 2, column 13", ""),
-        ("[agents.mine]\ncommand = [\"a\"]\nenv = \"hush-1234\"\n", "line 3, column 7", "agents.mine.env"),
+        (
+            "[agents.mine]\ncommand = [\"a\"]\nenv = \"hush-1234\"\n",
+            "line 3, column 7",
+            "agents.mine.env",
+        ),
         ("[agents]\nmine = \"hush-1234, expected a b\"\n", "line 2, column 8", "agents.mine"),
         ("[agents.mine.env]\nPORT = 123498\n", "line 2, column 8", "expected a string"),
         ("[notify]\nwebhook = 123498\n", "line 2, column 11", "notify.webhook"),
@@ -245,7 +309,10 @@ fn mistake_in_a_variable_is_told_without_its_secrets() {
     ] {
         let message = load_with("", &[("WHARF_AGENTS", value)]).unwrap_err().to_string();
         assert!(message.contains("WHARF_AGENTS"), "{message}");
-        assert!(!message.contains("hush") && !message.contains("1234"), "{value:?} gives {message}");
+        assert!(
+            !message.contains("hush") && !message.contains("1234"),
+            "{value:?} gives {message}"
+        );
     }
     let message = load_with("", &[("WHARF_NOTIFY_WEBHOOK", "hush-1234")]).unwrap_err().to_string();
     assert!(!message.contains("hush"), "{message}");

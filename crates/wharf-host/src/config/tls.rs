@@ -20,7 +20,10 @@ pub(super) fn check_names(hosts: &[String]) -> Result<(), String> {
         let name = name.trim_start_matches('[').trim_end_matches(']');
         let address = name.parse::<std::net::IpAddr>().is_ok();
         address
-            || (!name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_')))
+            || (!name.is_empty()
+                && name
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_')))
     };
     match hosts.iter().find(|name| !plain(name)) {
         Some(name) => Err(format!(

@@ -32,7 +32,8 @@ impl ServeTools {
 
 /// Replaces `fs` and `terminal`; every other member stays as it came.
 pub(crate) fn with_tools(capabilities: &str, can: Abilities) -> String {
-    let fs = format!(r#"{{"readTextFile":{},"writeTextFile":{}}}"#, can.read_files, can.write_files);
+    let fs =
+        format!(r#"{{"readTextFile":{},"writeTextFile":{}}}"#, can.read_files, can.write_files);
     let terminal = can.terminals.to_string();
     let told = Json::parse(capabilities.as_bytes()).and_then(|told| {
         let told = wharf_json::set(told, &["fs"], &fs)?;
@@ -71,7 +72,9 @@ const EXPECTED_VALUES: &str = "serve_tools: write \"stand-in\", \"always\" or \"
 pub(super) fn warn_of_old_value(table: &toml::Table) -> Option<String> {
     let old = table.get("serve_tools")?.as_bool()?;
     let new = if old { "always" } else { "never" };
-    Some(format!("serve_tools = {old} is the old spelling of serve_tools = \"{new}\"; the default is \"stand-in\" now"))
+    Some(format!(
+        "serve_tools = {old} is the old spelling of serve_tools = \"{new}\"; the default is \"stand-in\" now"
+    ))
 }
 
 #[cfg(test)]
@@ -96,11 +99,25 @@ mod tests {
         ] {
             let config = Config::parse(text).unwrap();
             assert_eq!(config.serve_tools, how, "{text}");
-            assert_eq!(config.warnings.len(), usize::from(warns.is_some()), "{text}: {:?}", config.warnings);
-            assert!(warns.is_none_or(|word| config.warnings[0].contains(word)), "{:?}", config.warnings);
+            assert_eq!(
+                config.warnings.len(),
+                usize::from(warns.is_some()),
+                "{text}: {:?}",
+                config.warnings
+            );
+            assert!(
+                warns.is_none_or(|word| config.warnings[0].contains(word)),
+                "{:?}",
+                config.warnings
+            );
         }
         for text in ["serve_tools = \"no\"", "serve_tools = 1"] {
-            assert!(Config::parse(text).unwrap_err().contains("\"stand-in\", \"always\" or \"never\""), "{text}");
+            assert!(
+                Config::parse(text)
+                    .unwrap_err()
+                    .contains("\"stand-in\", \"always\" or \"never\""),
+                "{text}"
+            );
         }
     }
 

@@ -55,7 +55,9 @@ impl std::str::FromStr for Size {
             let number: usize = text.strip_suffix(unit)?.trim().parse().ok()?;
             number.checked_mul(1 << shift)
         });
-        bytes.map(Self).ok_or_else(|| format!("{text:?} is not a size; write it like \"64KiB\", \"32MiB\" or \"500B\""))
+        bytes.map(Self).ok_or_else(|| {
+            format!("{text:?} is not a size; write it like \"64KiB\", \"32MiB\" or \"500B\"")
+        })
     }
 }
 

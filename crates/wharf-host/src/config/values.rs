@@ -9,24 +9,27 @@ const HIDDEN_VALUE: &str = "(set)";
 pub fn parse_value(key: &ConfigKey, text: &str) -> Result<toml::Value, String> {
     match key.kind {
         SettingValueKind::Text | SettingValueKind::Path => Ok(toml::Value::String(unquote(text))),
-        SettingValueKind::Count => text
-            .trim()
-            .parse()
-            .map(toml::Value::Integer)
-            .map_err(|_| format!("{text:?} is not a number for {}; write digits only", key.path)),
+        SettingValueKind::Count => {
+            text.trim().parse().map(toml::Value::Integer).map_err(|_| {
+                format!("{text:?} is not a number for {}; write digits only", key.path)
+            })
+        }
         SettingValueKind::Switch => text
             .trim()
             .parse()
             .map(toml::Value::Boolean)
             .map_err(|_| format!("{text:?} is no value for {}; write true or false", key.path)),
-        SettingValueKind::ListOrAll if unquote(text) == "*" => Ok(toml::Value::String("*".to_owned())),
+        SettingValueKind::ListOrAll if unquote(text) == "*" => {
+            Ok(toml::Value::String("*".to_owned()))
+        }
         SettingValueKind::List | SettingValueKind::ListOrAll => parse_list(key, text),
     }
 }
 
 fn parse_list(key: &ConfigKey, text: &str) -> Result<toml::Value, String> {
     if text.trim_start().starts_with('[') {
-        return parse_toml(text).map_err(|error| format!("{text:?} is not a list for {}: {error}", key.path));
+        return parse_toml(text)
+            .map_err(|error| format!("{text:?} is not a list for {}: {error}", key.path));
     }
     let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
     Ok(toml::Value::Array(words.map(|word| toml::Value::String(word.to_owned())).collect()))
@@ -34,11 +37,16 @@ fn parse_list(key: &ConfigKey, text: &str) -> Result<toml::Value, String> {
 
 /// Reads one value in the syntax of TOML.
 pub(super) fn parse_toml(text: &str) -> Result<toml::Value, String> {
-    let table: toml::Table = format!("value = {text}").parse().map_err(|error: toml::de::Error| {
-        // The position would be that in the text made here.
-        error.message().to_owned()
-    })?;
-    table.into_iter().map(|(_, value)| value).next().ok_or_else(|| "there is no value".to_owned())
+    let table: toml::Table =
+        format!("value = {text}").parse().map_err(|error: toml::de::Error| {
+            // The position would be that in the text made here.
+            error.message().to_owned()
+        })?;
+    table
+        .into_iter()
+        .map(|(_, value)| value)
+        .next()
+        .ok_or_else(|| "there is no value".to_owned())
 }
 
 fn unquote(text: &str) -> String {
@@ -64,7 +72,8 @@ mod tests {
 
     #[test]
     fn values_are_read_by_the_kind_of_their_key() {
-        let words = |words: &[&str]| toml::Value::Array(words.iter().map(|word| (*word).into()).collect());
+        let words =
+            |words: &[&str]| toml::Value::Array(words.iter().map(|word| (*word).into()).collect());
         assert_eq!(parsed("ask_timeout", "5m"), Ok("5m".into()));
         assert_eq!(parsed("ask_timeout", "\"5m\""), Ok("5m".into()));
         assert_eq!(parsed("limits.queue", "7"), Ok(7.into()));
@@ -78,7 +87,9 @@ mod tests {
 
     #[test]
     fn value_of_another_kind_is_refused_with_its_key() {
-        for (path, text) in [("limits.queue", "many"), ("redact_output", "yes"), ("hosts", "[\"a\"")] {
+        for (path, text) in
+            [("limits.queue", "many"), ("redact_output", "yes"), ("hosts", "[\"a\"")]
+        {
             let error = parsed(path, text).unwrap_err();
             assert!(error.contains(path), "{error}");
         }

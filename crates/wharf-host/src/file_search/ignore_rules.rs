@@ -36,7 +36,9 @@ impl IgnoreRules {
     /// Returns what the last rule that fits says about a path below the directory: `Some(true)` if it is left out,
     /// `Some(false)` if it is brought back, `None` if no rule fits.
     pub(super) fn judge(&self, path: &[&str], is_directory: bool) -> Option<bool> {
-        let fits = |rule: &&IgnoreRule| (is_directory || !rule.only_directories) && match_parts(&rule.parts, path);
+        let fits = |rule: &&IgnoreRule| {
+            (is_directory || !rule.only_directories) && match_parts(&rule.parts, path)
+        };
         self.0.iter().rev().find(fits).map(|rule| !rule.includes)
     }
 }
@@ -47,12 +49,22 @@ fn parse_rule(line: &str) -> Option<IgnoreRule> {
         return None;
     }
     let (includes, pattern) = line.strip_prefix('!').map_or((false, line), |rest| (true, rest));
-    let (only_directories, pattern) = pattern.strip_suffix('/').map_or((false, pattern), |rest| (true, rest));
+    let (only_directories, pattern) =
+        pattern.strip_suffix('/').map_or((false, pattern), |rest| (true, rest));
     // A pattern with a slash at its beginning or inside is meant from the file's directory on, others at any depth.
     let is_anchored = pattern.contains('/');
-    let names = pattern.trim_start_matches('/').split('/').filter(|part| !part.is_empty()).map(ToOwned::to_owned);
-    let parts: Vec<String> = (!is_anchored).then(|| "**".to_owned()).into_iter().chain(names).collect();
-    (parts.iter().any(|part| part != "**") || is_anchored).then_some(IgnoreRule { includes, only_directories, parts })
+    let names = pattern
+        .trim_start_matches('/')
+        .split('/')
+        .filter(|part| !part.is_empty())
+        .map(ToOwned::to_owned);
+    let parts: Vec<String> =
+        (!is_anchored).then(|| "**".to_owned()).into_iter().chain(names).collect();
+    (parts.iter().any(|part| part != "**") || is_anchored).then_some(IgnoreRule {
+        includes,
+        only_directories,
+        parts,
+    })
 }
 
 /// Removes blanks at the end unless a backslash keeps the last one.
@@ -86,7 +98,8 @@ fn match_parts(pattern: &[String], path: &[&str]) -> bool {
 
 /// Matches one name with `*`, `?`, `[a-z]` and `\`.
 fn match_name(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
     let mut at = 0;
     let mut seen = 0;
     let mut star: Option<(usize, usize)> = None;
@@ -141,7 +154,8 @@ mod tests {
     use super::*;
 
     fn leaves_out(rules: &str, path: &str) -> Option<bool> {
-        let (path, is_directory) = path.strip_suffix('/').map_or((path, false), |path| (path, true));
+        let (path, is_directory) =
+            path.strip_suffix('/').map_or((path, false), |path| (path, true));
         let parts: Vec<&str> = path.split('/').collect();
         IgnoreRules::parse(rules).judge(&parts, is_directory)
     }

@@ -18,7 +18,8 @@ pub(super) struct Rank(u8, usize, usize);
 
 impl FileNameQuery {
     pub(super) fn new(text: &str) -> Self {
-        let text: String = text.trim().trim_start_matches("./").chars().take(MAX_QUERY_CHARS).collect();
+        let text: String =
+            text.trim().trim_start_matches("./").chars().take(MAX_QUERY_CHARS).collect();
         Self { is_path: text.contains('/'), text: text.to_lowercase() }
     }
 
@@ -71,7 +72,8 @@ impl BestMatches {
     fn cut(&mut self) {
         // Files of the first root, whose paths are relative, come before those of the others.
         let order = |file: &FoundFile| (file.path.starts_with('/'), file.path.clone());
-        self.kept.sort_by(|(one, a), (other, b)| one.cmp(other).then_with(|| order(a).cmp(&order(b))));
+        self.kept
+            .sort_by(|(one, a), (other, b)| one.cmp(other).then_with(|| order(a).cmp(&order(b))));
         self.kept.truncate(self.limit);
     }
 

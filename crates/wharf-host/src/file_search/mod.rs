@@ -63,13 +63,16 @@ pub(crate) async fn find_files(roots: Vec<PathBuf>, query: &str, limit: usize) -
     let Ok(Ok(permit)) = tokio::time::timeout(ANSWER_TIMEOUT, SEARCHES.acquire()).await else {
         return FoundFiles { partial: true, ..FoundFiles::default() };
     };
-    let search = Arc::new(Search::new(roots, FileNameQuery::new(query), limit, began + SEARCH_TIMEOUT));
+    let search =
+        Arc::new(Search::new(roots, FileNameQuery::new(query), limit, began + SEARCH_TIMEOUT));
     let walk = Arc::clone(&search);
     let done = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         walk.run();
     });
-    let is_done = tokio::time::timeout(ANSWER_TIMEOUT.saturating_sub(began.elapsed()), done).await.is_ok();
+    let is_done = tokio::time::timeout(ANSWER_TIMEOUT.saturating_sub(began.elapsed()), done)
+        .await
+        .is_ok();
     search.stopped.store(true, Ordering::Relaxed);
     search.take_found(!is_done)
 }
@@ -108,7 +111,13 @@ struct DirectoryRules {
 impl Search {
     fn new(roots: Vec<PathBuf>, query: FileNameQuery, limit: usize, deadline: Instant) -> Self {
         let found = Mutex::new(BestMatches::new(limit));
-        Self { roots, query, deadline, stopped: AtomicBool::new(false), found }
+        Self {
+            roots,
+            query,
+            deadline,
+            stopped: AtomicBool::new(false),
+            found,
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -128,7 +137,12 @@ impl Search {
     fn run(&self) {
         let roots = self.roots.iter().enumerate();
         let mut waiting: VecDeque<Waiting> = roots
-            .map(|(root, path)| Waiting { path: path.clone(), names: Vec::new(), root, rules: rules_above(path) })
+            .map(|(root, path)| Waiting {
+                path: path.clone(),
+                names: Vec::new(),
+                root,
+                rules: rules_above(path),
+            })
             .collect();
         let mut left = MAX_ENTRIES;
         while let Some(next) = waiting.pop_front() {
@@ -139,7 +153,12 @@ impl Search {
         }
     }
 
-    fn read_directory(&self, directory: Waiting, waiting: &mut VecDeque<Waiting>, left: &mut usize) {
+    fn read_directory(
+        &self,
+        directory: Waiting,
+        waiting: &mut VecDeque<Waiting>,
+        left: &mut usize,
+    ) {
         let Waiting { path, names, root, mut rules } = directory;
         // A directory that cannot be read has nothing to offer.
         let Ok(entries) = std::fs::read_dir(&path) else { return };
@@ -166,7 +185,12 @@ impl Search {
             if names.len() >= MAX_DEPTH || waiting.len() >= MAX_WAITING_DIRECTORIES {
                 self.mark_partial();
             } else {
-                waiting.push_back(Waiting { path: entry.path(), names, root, rules: rules.clone() });
+                waiting.push_back(Waiting {
+                    path: entry.path(),
+                    names,
+                    root,
+                    rules: rules.clone(),
+                });
             }
         }
     }
@@ -195,7 +219,8 @@ impl Search {
 fn is_left_out(rules: &[Arc<DirectoryRules>], names: &[String], is_directory: bool) -> bool {
     let judged = rules.iter().rev().find_map(|of_directory| {
         let above = of_directory.above.iter().map(String::as_str);
-        let path: Vec<&str> = above.chain(names[of_directory.depth..].iter().map(String::as_str)).collect();
+        let path: Vec<&str> =
+            above.chain(names[of_directory.depth..].iter().map(String::as_str)).collect();
         of_directory.rules.judge(&path, is_directory)
     });
     judged.unwrap_or(false)
@@ -219,7 +244,9 @@ fn own_rules(directory: &Path, depth: usize) -> Option<DirectoryRules> {
 /// Returns the rules that a root inherits: those of the directories above it up to the one that holds the repository.
 fn rules_above(root: &Path) -> Vec<Arc<DirectoryRules>> {
     let is_repository = |directory: &Path| directory.join(".git").exists();
-    let Some(top) = root.ancestors().take(MAX_PARENTS).position(is_repository) else { return Vec::new() };
+    let Some(top) = root.ancestors().take(MAX_PARENTS).position(is_repository) else {
+        return Vec::new();
+    };
     let mut inherited = Vec::new();
     for (at, directory) in root.ancestors().take(top + 1).enumerate() {
         let above = root.strip_prefix(directory).unwrap_or(Path::new("")).iter();

@@ -21,7 +21,12 @@ fn tree(files: &[(&str, &str)]) -> (TempDir, PathBuf) {
 /// Searches without a limit of time.
 fn search(roots: &[&Path], query: &str, limit: usize) -> FoundFiles {
     let roots = roots.iter().map(|root| root.to_path_buf()).collect();
-    let search = Search::new(roots, FileNameQuery::new(query), limit, Instant::now() + Duration::from_secs(60));
+    let search = Search::new(
+        roots,
+        FileNameQuery::new(query),
+        limit,
+        Instant::now() + Duration::from_secs(60),
+    );
     search.run();
     search.take_found(false)
 }
@@ -40,7 +45,10 @@ fn best_matches_come_first() {
         ("z", ""),
     ]);
     let found = search(&[&root], "MAIN", 20);
-    assert_eq!(paths(&found), ["docs/main", "src/main.rs", "src/domain.rs", "docs/main/notes.md", "src/mxaxixn.rs"]);
+    assert_eq!(
+        paths(&found),
+        ["docs/main", "src/main.rs", "src/domain.rs", "docs/main/notes.md", "src/mxaxixn.rs"]
+    );
     assert!(found.files[0].is_directory && !found.partial);
     assert_eq!(found.files[1].absolute, root.join("src/main.rs"));
     assert_eq!(paths(&search(&[&root], "src/m", 1)), ["src/main.rs"]);

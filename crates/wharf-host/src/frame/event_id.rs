@@ -38,10 +38,18 @@ impl IdHolder {
 /// agent's own `_meta.wharf` has another name by now, so one that is here is Wharf's. Returns `None` if there is no object to
 /// put it into.
 pub fn place_event_id(frame: &[u8], holder: IdHolder, id: EventId) -> Option<(Span, String)> {
-    let body = Json::parse(frame).ok()?.member(holder.name()).ok().flatten().filter(|body| body.is_object())?;
+    let body = Json::parse(frame)
+        .ok()?
+        .member(holder.name())
+        .ok()
+        .flatten()
+        .filter(|body| body.is_object())?;
     let Some(meta) = body.member("_meta").ok()? else {
         if let Some(null) = body.last_member("_meta") {
-            return Some((null.span_in(frame)?, format!(r#"{{{IN_META}{id}"}}{END_OF_REPLACED_NULL}"#)));
+            return Some((
+                null.span_in(frame)?,
+                format!(r#"{{{IN_META}{id}"}}{END_OF_REPLACED_NULL}"#),
+            ));
         }
         return first_member(frame, body, format!(r#"{IN_PARAMS}{id}"}}}}"#));
     };
@@ -80,7 +88,9 @@ pub fn find_event_id(frame: &[u8], holder: IdHolder) -> Option<PlacedEventId> {
     }
     let object = Json::parse(frame).ok()?.last_member(holder.name())?;
     let inside = object.raw().strip_prefix('{')?;
-    let placed = |id, from, to| Some(PlacedEventId { id, span: offset(frame, from)..offset(frame, to), before: "" });
+    let placed = |id, from, to| {
+        Some(PlacedEventId { id, span: offset(frame, from)..offset(frame, to), before: "" })
+    };
     if let Some((id, rest)) = inside.strip_prefix(IN_PARAMS).and_then(read_id)
         && let Some(rest) = rest.strip_prefix("}}")
     {
@@ -133,7 +143,10 @@ mod tests {
                 r#"{"method":"m","params":{"a":1.10}}"#,
                 r#"{"method":"m","params":{"_meta":{"wharf":{"eventId":"2-7"}},"a":1.10}}"#,
             ),
-            (r#"{"method":"m","params":{ }}"#, r#"{"method":"m","params":{"_meta":{"wharf":{"eventId":"2-7"}} }}"#),
+            (
+                r#"{"method":"m","params":{ }}"#,
+                r#"{"method":"m","params":{"_meta":{"wharf":{"eventId":"2-7"}} }}"#,
+            ),
             (
                 r#"{"method":"m","params":{"a":{"_meta":{}},"_meta":{"x":[1]}}}"#,
                 r#"{"method":"m","params":{"a":{"_meta":{}},"_meta":{"wharf":{"eventId":"2-7"},"x":[1]}}}"#,
@@ -155,8 +168,14 @@ mod tests {
     #[test]
     fn answer_gets_its_event_id_beside_other_members_of_meta() {
         let cases = [
-            (r#"{"id":1,"result":{"a":1.10}}"#, r#"{"id":1,"result":{"_meta":{"wharf":{"eventId":"2-7"}},"a":1.10}}"#),
-            (r#"{"id":1,"result":{}}"#, r#"{"id":1,"result":{"_meta":{"wharf":{"eventId":"2-7"}}}}"#),
+            (
+                r#"{"id":1,"result":{"a":1.10}}"#,
+                r#"{"id":1,"result":{"_meta":{"wharf":{"eventId":"2-7"}},"a":1.10}}"#,
+            ),
+            (
+                r#"{"id":1,"result":{}}"#,
+                r#"{"id":1,"result":{"_meta":{"wharf":{"eventId":"2-7"}}}}"#,
+            ),
             (
                 r#"{"id":1,"result":{"_meta":{"x":1}}}"#,
                 r#"{"id":1,"result":{"_meta":{"wharf":{"eventId":"2-7"},"x":1}}}"#,
@@ -178,8 +197,19 @@ mod tests {
 
     #[test]
     fn frames_without_a_place_for_an_event_id_get_none() {
-        for params in ["[1]", "null", "7", r#"{"_meta":7}"#, r#"{"_meta":{"wharf":7}}"#, r#"{"_meta":{},"_meta":{}}"#] {
-            assert_eq!(inserted(&format!(r#"{{"method":"m","params":{params}}}"#), IdHolder::Params), None, "{params}");
+        for params in [
+            "[1]",
+            "null",
+            "7",
+            r#"{"_meta":7}"#,
+            r#"{"_meta":{"wharf":7}}"#,
+            r#"{"_meta":{},"_meta":{}}"#,
+        ] {
+            assert_eq!(
+                inserted(&format!(r#"{{"method":"m","params":{params}}}"#), IdHolder::Params),
+                None,
+                "{params}"
+            );
         }
     }
 
@@ -203,9 +233,13 @@ mod tests {
         for body in bodies {
             let frame = format!(r#"{{"id":1,"result":{body}}}"#);
             let with_id = inserted(&frame, IdHolder::Result).unwrap();
-            let found =
-                find_event_id(with_id.as_bytes(), IdHolder::Result).unwrap_or_else(|| panic!("none in {with_id}"));
-            assert_eq!((found.id, found.remove_from(with_id.as_bytes())), (ID, Bytes::from(frame)), "{with_id}");
+            let found = find_event_id(with_id.as_bytes(), IdHolder::Result)
+                .unwrap_or_else(|| panic!("none in {with_id}"));
+            assert_eq!(
+                (found.id, found.remove_from(with_id.as_bytes())),
+                (ID, Bytes::from(frame)),
+                "{with_id}"
+            );
         }
     }
 
@@ -213,11 +247,23 @@ mod tests {
     const FRAMES: &[(&str, &str, &str)] = &[
         (r#"{"method":"m","params":{"#, r#""_meta":{"wharf":{"eventId":"2-7"}},"#, r#""a":1.10}}"#),
         (r#"{"method":"m","params":{"#, r#""_meta":{"wharf":{"eventId":"2-7"}}"#, r" }}"),
-        (r#"{"params" : {"a":{"_meta":{}},"_meta":{"#, r#""wharf":{"eventId":"2-7"},"#, r#""x":[1]}},"method":"m"}"#),
+        (
+            r#"{"params" : {"a":{"_meta":{}},"_meta":{"#,
+            r#""wharf":{"eventId":"2-7"},"#,
+            r#""x":[1]}},"method":"m"}"#,
+        ),
         (r#"{"params":{"_meta":{"#, r#""wharf":{"eventId":"2-7"} "#, r#"},"a":1}}"#),
         (r#"{"params":{"_meta":{"#, r#""wharf":{"eventId":"2-7"} "#, r#" },"a":1}}"#),
-        (r#"{"params":{"_meta":{"#, r#""wharf":{"eventId":"2-7"},"#, r#""wharf":{"eventId":"9-9"}}}}"#),
-        (r#"{"params":{"_meta":{"#, r#""wharf":{"eventId":"2-7"},"#, r#" "wharf":{"eventId":"9-9"} }}}"#),
+        (
+            r#"{"params":{"_meta":{"#,
+            r#""wharf":{"eventId":"2-7"},"#,
+            r#""wharf":{"eventId":"9-9"}}}}"#,
+        ),
+        (
+            r#"{"params":{"_meta":{"#,
+            r#""wharf":{"eventId":"2-7"},"#,
+            r#" "wharf":{"eventId":"9-9"} }}}"#,
+        ),
         (r#"{"params":{"#, r#""_meta":{"wharf":{"eventId":"2-7"}},"#, r#""_meta":null}}"#),
     ];
 
@@ -225,9 +271,14 @@ mod tests {
     fn event_id_is_taken_out_and_every_other_byte_stays() {
         for (before, id, after) in FRAMES {
             let frame = [*before, *id, *after].concat();
-            let found = find_event_id(frame.as_bytes(), IdHolder::Params).unwrap_or_else(|| panic!("no id in {frame}"));
+            let found = find_event_id(frame.as_bytes(), IdHolder::Params)
+                .unwrap_or_else(|| panic!("no id in {frame}"));
             assert_eq!(found.id, ID);
-            assert_eq!(found.remove_from(frame.as_bytes()), [*before, *after].concat().as_bytes(), "{frame}");
+            assert_eq!(
+                found.remove_from(frame.as_bytes()),
+                [*before, *after].concat().as_bytes(),
+                "{frame}"
+            );
         }
     }
 
@@ -235,7 +286,10 @@ mod tests {
     fn null_meta_comes_back_when_the_event_id_is_taken_out() {
         let shown = "{\"params\":{\"_meta\": {\"wharf\":{\"eventId\":\"2-7\"}\t},\"a\":1}}";
         let found = find_event_id(shown.as_bytes(), IdHolder::Params).unwrap();
-        assert_eq!(found.remove_from(shown.as_bytes()), r#"{"params":{"_meta": null,"a":1}}"#.as_bytes());
+        assert_eq!(
+            found.remove_from(shown.as_bytes()),
+            r#"{"params":{"_meta": null,"a":1}}"#.as_bytes()
+        );
     }
 
     #[test]

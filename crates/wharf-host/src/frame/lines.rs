@@ -115,7 +115,10 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// Returns the line that was found last.
     pub(crate) fn found_line(&self) -> FrameLine<'_> {
         if self.oversized > 0 {
-            return FrameLine::Oversized { bytes: self.oversized, head: wharf_json::strip_bom(&self.head) };
+            return FrameLine::Oversized {
+                bytes: self.oversized,
+                head: wharf_json::strip_bom(&self.head),
+            };
         }
         FrameLine::Frame(trim_line(&self.buffer[..self.taken.saturating_sub(1)]))
     }

@@ -9,7 +9,11 @@ use wharf_json::rpc;
 /// Makes a `session/prompt`. `prompt` is the JSON text of its content blocks. Both ids are replaced on the way to the agent.
 pub fn prompt_request(session: &str, prompt: impl Display) -> Bytes {
     let session = Value::from(session);
-    rpc::request(rpc::PLACEHOLDER_ID, "session/prompt", format_args!(r#"{{"sessionId":{session},"prompt":{prompt}}}"#))
+    rpc::request(
+        rpc::PLACEHOLDER_ID,
+        "session/prompt",
+        format_args!(r#"{{"sessionId":{session},"prompt":{prompt}}}"#),
+    )
 }
 
 /// Makes the update by which clients are shown one content block (JSON text) of a user's prompt. The bridge knows its own
@@ -17,7 +21,10 @@ pub fn prompt_request(session: &str, prompt: impl Display) -> Bytes {
 pub fn user_message_chunk(session: &str, block: &str) -> Bytes {
     let session = Value::from(session);
     let update = format_args!(r#"{{"sessionUpdate":"user_message_chunk","content":{block}}}"#);
-    rpc::notification("session/update", format_args!(r#"{{"sessionId":{session},"update":{update}}}"#))
+    rpc::notification(
+        "session/update",
+        format_args!(r#"{{"sessionId":{session},"update":{update}}}"#),
+    )
 }
 
 #[cfg(test)]

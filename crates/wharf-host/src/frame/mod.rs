@@ -16,6 +16,8 @@ pub use event_id::{IdHolder, PlacedEventId, find_event_id, place_event_id};
 pub use lines::{FrameLine, FrameReader};
 pub use make::{prompt_request, user_message_chunk};
 pub use null_members::without_null_members;
-pub use scan::{Envelope, FrameKind, ScanError, ScannedText, Span, peek, peek_update, read_line, scan, to_value};
+pub use scan::{
+    Envelope, FrameKind, ScanError, ScannedText, Span, peek, peek_update, read_line, scan, to_value,
+};
 pub use splice::{first_member, one_line, splice, with_id, with_session};
 pub use wharf_meta::{rename_wharf_meta, wrap_odd_meta};

@@ -15,7 +15,9 @@ pub fn without_null_members(frame: &[u8], kind: FrameKind) -> Result<Bytes, Read
         let json = Json::parse(text.as_bytes())?;
         let is_absent = |value: Json<'_>| {
             value.kind() == Kind::Null
-                || (name == "method" && is_answer && value.text().is_some_and(|text| text.is_empty()))
+                || (name == "method"
+                    && is_answer
+                    && value.text().is_some_and(|text| text.is_empty()))
         };
         if json.members().any(|(key, value)| key == name && is_absent(value))
             && !(kind == FrameKind::Result && name == "result")

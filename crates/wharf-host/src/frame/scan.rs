@@ -202,12 +202,20 @@ impl<'a> Found<'a> {
             (true, false, false, false) => FrameKind::Notification,
             (false, true, true, false) => FrameKind::Result,
             (false, true, false, true) => FrameKind::Error,
-            (true, ..) => return Err(ScanError::NotMessage("a method together with a result or an error".into())),
-            (false, false, ..) => return Err(ScanError::NotMessage("neither a method nor an id".into())),
+            (true, ..) => {
+                return Err(ScanError::NotMessage(
+                    "a method together with a result or an error".into(),
+                ));
+            }
+            (false, false, ..) => {
+                return Err(ScanError::NotMessage("neither a method nor an id".into()));
+            }
             (false, true, false, false) => {
                 return Err(ScanError::NotMessage("an id without method, result or error".into()));
             }
-            (false, true, true, true) => return Err(ScanError::NotMessage("both a result and an error".into())),
+            (false, true, true, true) => {
+                return Err(ScanError::NotMessage("both a result and an error".into()));
+            }
         };
         Ok(Envelope {
             kind,
@@ -323,7 +331,9 @@ impl<'a> DeserializeSeed<'a> for ParamsVisitor<'_, 'a> {
 impl ParamsVisitor<'_, '_> {
     /// Refuses the second of two members of an update that Wharf reads.
     fn note_member<E: serde::de::Error>(&mut self, key: &str) -> Result<(), E> {
-        let Some(place) = UPDATE_MEMBERS.iter().position(|name| *name == key) else { return Ok(()) };
+        let Some(place) = UPDATE_MEMBERS.iter().position(|name| *name == key) else {
+            return Ok(());
+        };
         let bit = 1 << place;
         if self.seen & bit != 0 {
             return Err(duplicate_error(key));
@@ -359,22 +369,33 @@ impl<'a> Visitor<'a> for ParamsVisitor<'_, 'a> {
                     }
                     self.found.update = Some(UpdateKind::Other);
                     let level = Level::Update;
-                    map.next_value_seed(ParamsVisitor { base: self.base, found: self.found, level, seen: 0 })?;
+                    map.next_value_seed(ParamsVisitor {
+                        base: self.base,
+                        found: self.found,
+                        level,
+                        seen: 0,
+                    })?;
                 }
-                (Level::Params, "toolCall") => self.found.note_meta(Json::of_raw(map.next_value()?)),
+                (Level::Params, "toolCall") => {
+                    self.found.note_meta(Json::of_raw(map.next_value()?))
+                }
                 (Level::Params | Level::Update, "_meta") => {
                     let meta = Json::of_raw(map.next_value()?);
                     self.found.has_wharf_meta |= meta.has_key("wharf");
                     if self.level == Level::Params {
                         let is_second = std::mem::replace(&mut self.found.meta, true);
-                        self.found.has_odd_meta |= is_second || !matches!(meta.kind(), Kind::Object | Kind::Null);
+                        self.found.has_odd_meta |=
+                            is_second || !matches!(meta.kind(), Kind::Object | Kind::Null);
                     }
                 }
                 (Level::Update, "sessionUpdate") => {
                     let tag = Json::of_raw(map.next_value()?).text();
-                    self.found.update = Some(tag.map_or(UpdateKind::Other, |tag| UpdateKind::from_tag(&tag)));
+                    self.found.update =
+                        Some(tag.map_or(UpdateKind::Other, |tag| UpdateKind::from_tag(&tag)));
                 }
-                (Level::Update, "title") => self.found.title = Json::of_raw(map.next_value()?).text(),
+                (Level::Update, "title") => {
+                    self.found.title = Json::of_raw(map.next_value()?).text()
+                }
                 (Level::Params | Level::Update, _) => {
                     map.next_value::<IgnoredAny>()?;
                 }

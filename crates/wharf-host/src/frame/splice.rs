@@ -39,7 +39,12 @@ pub fn with_id(frame: &[u8], envelope: &Envelope<'_>, id: &[u8]) -> Bytes {
 }
 
 /// Returns the frame with `params.sessionId` replaced, and with another `id` if one is given.
-pub fn with_session(frame: &[u8], envelope: &Envelope<'_>, session: &str, id: Option<&[u8]>) -> Bytes {
+pub fn with_session(
+    frame: &[u8],
+    envelope: &Envelope<'_>,
+    session: &str,
+    id: Option<&[u8]>,
+) -> Bytes {
     let quoted = serde_json::Value::from(session).to_string();
     let mut parts: Vec<(Span, &[u8])> = Vec::with_capacity(2);
     if let Some(text) = &envelope.session {
@@ -61,5 +66,9 @@ pub fn one_line(frame: Bytes) -> Bytes {
     if !has_line_break(&frame) {
         return frame;
     }
-    frame.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect::<Vec<u8>>().into()
+    frame
+        .iter()
+        .map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte })
+        .collect::<Vec<u8>>()
+        .into()
 }

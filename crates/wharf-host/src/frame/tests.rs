@@ -27,7 +27,10 @@ fn kinds_of_messages_are_told_apart() {
     let kind = |text: &str| scan(text.as_bytes()).map(|envelope| envelope.kind);
     assert_eq!(kind(r#"{"id":0,"method":"m"}"#), Ok(FrameKind::Request));
     assert_eq!(kind(r#"{"id":null,"method":"m"}"#), Ok(FrameKind::Request));
-    assert_eq!(kind(r#"{"method":"m","params":[1,{"sessionId":"x"}]}"#), Ok(FrameKind::Notification));
+    assert_eq!(
+        kind(r#"{"method":"m","params":[1,{"sessionId":"x"}]}"#),
+        Ok(FrameKind::Notification)
+    );
     assert_eq!(kind(r#"{"id":"a","result":null}"#), Ok(FrameKind::Result));
     assert_eq!(kind(r#"{"id":"a","error":{}}"#), Ok(FrameKind::Error));
     assert!(matches!(kind("[{}]"), Err(ScanError::Batch)));
@@ -53,24 +56,36 @@ fn null_members_are_absent() {
 
 #[test]
 fn empty_method_beside_an_outcome_is_absent() {
-    let kind = |text: &str| scan(text.as_bytes()).map(|envelope| (envelope.kind, envelope.has_null_members));
+    let kind = |text: &str| {
+        scan(text.as_bytes()).map(|envelope| (envelope.kind, envelope.has_null_members))
+    };
     assert_eq!(kind(r#"{"id":1,"method":"","result":{}}"#), Ok((FrameKind::Result, true)));
     assert_eq!(kind(r#"{"id":1,"method":"","result":null}"#), Ok((FrameKind::Result, true)));
-    assert_eq!(kind(r#"{"id":1,"method":"","result":null,"error":{}}"#), Ok((FrameKind::Error, true)));
+    assert_eq!(
+        kind(r#"{"id":1,"method":"","result":null,"error":{}}"#),
+        Ok((FrameKind::Error, true))
+    );
     assert_eq!(kind(r#"{"id":1,"method":""}"#), Ok((FrameKind::Request, false)));
     assert_eq!(kind(r#"{"id":1,"method":"","error":null}"#), Ok((FrameKind::Request, true)));
     assert!(matches!(kind(r#"{"id":1,"method":"m","result":{}}"#), Err(ScanError::NotMessage(_))));
-    for twice in [r#"{"id":1,"method":null,"method":"m"}"#, r#"{"id":1,"method":"m","method":null}"#] {
-        assert!(kind(twice).unwrap_err().to_string().contains("`method` stands there twice"), "{twice}");
+    for twice in
+        [r#"{"id":1,"method":null,"method":"m"}"#, r#"{"id":1,"method":"m","method":null}"#]
+    {
+        assert!(
+            kind(twice).unwrap_err().to_string().contains("`method` stands there twice"),
+            "{twice}"
+        );
     }
 }
 
 #[test]
 fn control_bytes_and_line_breaks_within_names_and_texts_are_no_json() {
     for byte in (0..0x20).map(char::from) {
-        for place in
-            [r#"{"a@":1,"id":1,"result":{}}"#, r#"{"id":1,"result":{"a":["@"]}}"#, r#"{"method":"m","params":{"@":1}}"#]
-        {
+        for place in [
+            r#"{"a@":1,"id":1,"result":{}}"#,
+            r#"{"id":1,"result":{"a":["@"]}}"#,
+            r#"{"method":"m","params":{"@":1}}"#,
+        ] {
             let frame = Bytes::from(place.replace('@', &byte.to_string()));
             assert!(matches!(scan(&frame), Err(ScanError::NotJson(_))), "{frame:?}");
             let is_line_break = matches!(byte, '\n' | '\r');
@@ -80,7 +95,10 @@ fn control_bytes_and_line_breaks_within_names_and_texts_are_no_json() {
     let pretty = Bytes::from_static(b"{\n\"id\":1,\r\n\"result\":{}}");
     assert_eq!(read_line(pretty).unwrap(), &b"{ \"id\":1,  \"result\":{}}"[..]);
     let twice = Bytes::from_static(b"{\n\"id\":1,\"id\":1}");
-    assert!(read_line(twice.clone()).is_ok_and(|line| scan(&line).is_err()), "no message, but JSON");
+    assert!(
+        read_line(twice.clone()).is_ok_and(|line| scan(&line).is_err()),
+        "no message, but JSON"
+    );
 }
 
 #[test]
@@ -103,13 +121,26 @@ fn keys_and_values_that_common_parsers_refuse_are_scanned() {
         let answer = format!(r#"{{"id":{odd},"result":{odd}}}"#);
         assert_eq!(scan(answer.as_bytes()).unwrap().kind, FrameKind::Result, "{odd}");
     }
-    assert!(matches!(scan(br#"{"method":"m","params":1e400}"#), Err(ScanError::NotMessage(_))), "it is JSON");
+    assert!(
+        matches!(scan(br#"{"method":"m","params":1e400}"#), Err(ScanError::NotMessage(_))),
+        "it is JSON"
+    );
 }
 
 #[test]
 fn a_member_of_an_update_that_wharf_reads_stands_there_once() {
-    for name in ["sessionUpdate", "content", "currentModeId", "configOptions", "title", "toolCallId", "_meta"] {
-        let frame = format!(r#"{{"method":"m","params":{{"update":{{"{name}":1,"x":2,"x":3,"{name}":1}}}}}}"#);
+    for name in [
+        "sessionUpdate",
+        "content",
+        "currentModeId",
+        "configOptions",
+        "title",
+        "toolCallId",
+        "_meta",
+    ] {
+        let frame = format!(
+            r#"{{"method":"m","params":{{"update":{{"{name}":1,"x":2,"x":3,"{name}":1}}}}}}"#
+        );
         let error = scan(frame.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(&format!("`{name}` stands there twice")), "{error}");
     }
@@ -140,7 +171,8 @@ fn an_id_that_stands_there_twice_is_refused() {
 
 #[test]
 fn a_session_id_elsewhere_is_left_alone() {
-    let frame = r#"{"method":"m","params":{"_meta":{"sessionId":"x"},"sessionId":"y"},"sessionId":"z"}"#;
+    let frame =
+        r#"{"method":"m","params":{"_meta":{"sessionId":"x"},"sessionId":"y"},"sessionId":"z"}"#;
     let envelope = scan(frame.as_bytes()).unwrap();
     let replaced = with_session(frame.as_bytes(), &envelope, "w", None);
     assert_eq!(replaced, frame.replace(r#""y""#, r#""w""#).as_bytes());
@@ -173,7 +205,11 @@ fn a_pretty_printed_frame_becomes_one_line() {
 struct Chunks(Vec<Vec<u8>>);
 
 impl AsyncRead for Chunks {
-    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
         if !self.0.is_empty() {
             let mut chunk = self.0.remove(0);
             let rest = chunk.split_off(chunk.len().min(out.remaining()));
@@ -194,8 +230,13 @@ async fn lines(chunks: Vec<Vec<u8>>, limit: usize) -> (Vec<String>, u64) {
             seen.push(match line {
                 FrameLine::Frame(frame) => String::from_utf8_lossy(frame).into_owned(),
                 FrameLine::Oversized { bytes, head } => {
-                    assert!(bytes >= head.len() as u64 && head.len() <= wharf_json::rpc::HEAD_BYTES);
-                    format!("oversized {bytes} {}", String::from_utf8_lossy(&head[..head.len().min(6)]))
+                    assert!(
+                        bytes >= head.len() as u64 && head.len() <= wharf_json::rpc::HEAD_BYTES
+                    );
+                    format!(
+                        "oversized {bytes} {}",
+                        String::from_utf8_lossy(&head[..head.len().min(6)])
+                    )
                 }
             });
         }
@@ -208,8 +249,13 @@ async fn lines_are_found_wherever_the_stream_is_cut() {
     let text = b"one\n\n  \r\ntwo\r\nthree\nfour";
     for cut in 0..text.len() {
         let (a, b) = text.split_at(cut);
-        let chunks = [a, b].into_iter().filter(|part| !part.is_empty()).map(<[u8]>::to_vec).collect();
-        assert_eq!(lines(chunks, 100).await, (vec!["one".to_owned(), "two".into(), "three".into()], 4), "cut at {cut}");
+        let chunks =
+            [a, b].into_iter().filter(|part| !part.is_empty()).map(<[u8]>::to_vec).collect();
+        assert_eq!(
+            lines(chunks, 100).await,
+            (vec!["one".to_owned(), "two".into(), "three".into()], 4),
+            "cut at {cut}"
+        );
     }
 }
 
@@ -219,7 +265,10 @@ async fn a_line_over_the_limit_is_dropped_and_the_next_one_read() {
     let chunks = vec![b"before\n".to_vec(), huge, vec![b'x'; 300_000], b"\nafter\n".to_vec()];
     assert_eq!(lines(chunks, 1_000).await.0, ["before", "oversized 600007 headxx", "after"]);
     let slightly = vec![b"12345678901\n1234567890\n0987654321098\n".to_vec()];
-    assert_eq!(lines(slightly, 10).await.0, ["oversized 11 123456", "1234567890", "oversized 13 098765"]);
+    assert_eq!(
+        lines(slightly, 10).await.0,
+        ["oversized 11 123456", "1234567890", "oversized 13 098765"]
+    );
 }
 
 #[tokio::test]
@@ -236,5 +285,8 @@ async fn a_stream_without_a_line_break_costs_no_more_than_the_limit() {
 fn half_a_surrogate_pair_in_a_title_is_scanned() {
     let frame = r#"{"method":"session/update","params":{"sessionId":"a","update":{"sessionUpdate":"tool_call","title":"\ud83d"}}}"#;
     let envelope = scan(frame.as_bytes()).unwrap();
-    assert_eq!((envelope.update, envelope.title.as_deref()), (Some(UpdateKind::ToolCall), Some("\u{fffd}")));
+    assert_eq!(
+        (envelope.update, envelope.title.as_deref()),
+        (Some(UpdateKind::ToolCall), Some("\u{fffd}"))
+    );
 }

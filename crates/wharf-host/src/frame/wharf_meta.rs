@@ -5,7 +5,8 @@ use bytes::Bytes;
 use wharf_json::{Json, Kind, ReadError};
 
 /// The objects of an agent's message in which Wharf or its clients look for `_meta.wharf`.
-const META_HOLDERS: [&[&str]; 4] = [&["params"], &["params", "update"], &["params", "toolCall"], &["result"]];
+const META_HOLDERS: [&[&str]; 4] =
+    [&["params"], &["params", "update"], &["params", "toolCall"], &["result"]];
 
 /// Returns the frame with each `_meta.wharf` renamed to `_meta["wharf.agent"]`. It replaces a `wharf.agent` that is there already
 /// because the agent is a Wharf itself.
@@ -18,7 +19,8 @@ pub fn rename_wharf_meta(frame: &[u8]) -> Result<Bytes, ReadError> {
         }
         let path = |name: &'static str| [holder, &["_meta", name]].concat();
         let without = wharf_json::remove(json, &path("wharf.agent"))?;
-        let renamed = wharf_json::rename(Json::parse(without.as_bytes())?, &path("wharf"), "wharf.agent")?;
+        let renamed =
+            wharf_json::rename(Json::parse(without.as_bytes())?, &path("wharf"), "wharf.agent")?;
         text = renamed.into_owned();
     }
     Ok(text.into())
@@ -44,7 +46,8 @@ pub fn wrap_odd_meta(frame: &[u8]) -> Result<Bytes, ReadError> {
 pub(super) fn has_odd_meta(object: Json<'_>) -> bool {
     let mut metas = object.members().filter(|(name, _)| name == "_meta").map(|(_, meta)| meta);
     let first = metas.next();
-    first.is_some_and(|meta| !matches!(meta.kind(), Kind::Object | Kind::Null)) || metas.next().is_some()
+    first.is_some_and(|meta| !matches!(meta.kind(), Kind::Object | Kind::Null))
+        || metas.next().is_some()
 }
 
 fn has_wharf_meta(json: Json<'_>, holder: &[&str]) -> Result<bool, ReadError> {
@@ -75,7 +78,10 @@ mod tests {
                 r#"{"method":"m","params":{"_meta":{"wharf":{"eventId":"9-9"}},"a":1,"_meta":null}}"#,
                 r#"{"method":"m","params":{"_meta":{"wharf.agentMeta":[{"wharf":{"eventId":"9-9"}},null]},"a":1}}"#,
             ),
-            (r#"{"id":1,"result":{"_meta":""}}"#, r#"{"id":1,"result":{"_meta":{"wharf.agentMeta":""}}}"#),
+            (
+                r#"{"id":1,"result":{"_meta":""}}"#,
+                r#"{"id":1,"result":{"_meta":{"wharf.agentMeta":""}}}"#,
+            ),
             (r#"{"id":1,"result":{"_meta":null}}"#, r#"{"id":1,"result":{"_meta":null}}"#),
             (r#"{"id":1,"result":"_meta"}"#, r#"{"id":1,"result":"_meta"}"#),
         ] {
@@ -97,7 +103,10 @@ mod tests {
                 r#"{"params":{"toolCall":{"_meta":{"wharf":null}}}}"#,
                 r#"{"params":{"toolCall":{"_meta":{"wharf.agent":null}}}}"#,
             ),
-            (r#"{"result":{"_meta":{"wharf.agent":1,"wharf":2}}}"#, r#"{"result":{"_meta":{"wharf.agent":2}}}"#),
+            (
+                r#"{"result":{"_meta":{"wharf.agent":1,"wharf":2}}}"#,
+                r#"{"result":{"_meta":{"wharf.agent":2}}}"#,
+            ),
             (
                 r#"{"result":[{"_meta":{"wharf":1}}],"params":"x"}"#,
                 r#"{"result":[{"_meta":{"wharf":1}}],"params":"x"}"#,

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use wharf_core::{
-    AgentEvent, AgentTraits, Ask, AskEvent, AskId, AskKind, AskOutcome, ClientId, Event, Millis, PromptEnd,
-    PromptEvent, PromptId, Raw, Sender, StartNo, UpdateKind, decode, encode,
+    AgentEvent, AgentTraits, Ask, AskEvent, AskId, AskKind, AskOutcome, ClientId, Event, Millis,
+    PromptEnd, PromptEvent, PromptId, Raw, Sender, StartNo, UpdateKind, decode, encode,
 };
 use wharf_json::{Json, ReadError};
 
@@ -29,15 +29,28 @@ pub fn envelope(data: &[u8]) {
         let text = Json::parse(&data[session.span.clone()]).ok().and_then(Json::text);
         assert_eq!(text.as_deref(), Some(&*session.value), "the session is not what stands there");
     }
-    assert_eq!(found.kind == FrameKind::Notification, found.id.is_none(), "all but notifications have an id");
+    assert_eq!(
+        found.kind == FrameKind::Notification,
+        found.id.is_none(),
+        "all but notifications have an id"
+    );
     let line = frame::one_line(Bytes::copy_from_slice(data));
     assert!(!line.contains(&b'\n'), "one line has no break");
-    assert!(frame::scan(&line).is_ok_and(|line| line.kind == found.kind), "one line is the same frame");
+    assert!(
+        frame::scan(&line).is_ok_and(|line| line.kind == found.kind),
+        "one line is the same frame"
+    );
     let changed = frame::with_session(data, &found, "other", Some(b"\"x\""));
     match frame::scan(&changed) {
         Ok(again) => {
-            assert_eq!((again.kind, &again.method, again.update), (found.kind, &found.method, found.update));
-            assert_eq!(again.session.map(|session| session.value), found.session.map(|_| "other".into()));
+            assert_eq!(
+                (again.kind, &again.method, again.update),
+                (found.kind, &found.method, found.update)
+            );
+            assert_eq!(
+                again.session.map(|session| session.value),
+                found.session.map(|_| "other".into())
+            );
             assert_eq!(again.id.map(|id| &changed[id]), found.id.map(|_| &b"\"x\""[..]));
         }
         Err(error) => panic!("the frame with other ids is refused: {error}"),
@@ -54,21 +67,27 @@ pub fn readers(data: &[u8]) {
         (Ok(_) | Err(ScanError::Batch | ScanError::NotMessage(_)), Ok(()))
         | (Err(ScanError::NotUtf8), Err(ReadError::NotUtf8))
         | (Err(ScanError::NotJson(_)), Err(ReadError::NotJson(_))) => {}
-        (scanned, read) => panic!("{}: the scanner says {scanned:?}, the reader {read:?}", data.escape_ascii()),
+        (scanned, read) => {
+            panic!("{}: the scanner says {scanned:?}, the reader {read:?}", data.escape_ascii())
+        }
     }
     // Blanks around a frame are no part of it: the codec may leave them out.
     let line = frame::one_line(Bytes::copy_from_slice(data.trim_ascii()));
     if read.is_err() {
         return expect_refused_by_codec(line);
     }
-    let Some(frame) = Raw::new(line) else { panic!("{}: JSON in one line is no payload", data.escape_ascii()) };
+    let Some(frame) = Raw::new(line) else {
+        panic!("{}: JSON in one line is no payload", data.escape_ascii())
+    };
     for event in events_with(&frame) {
         let at = Millis(1);
         let mut written = Vec::new();
         encode(&event, at, &mut written);
         match decode(&Bytes::from(written)) {
             Ok(again) => assert_eq!(again, (at, event)),
-            Err(error) => panic!("{}: the reader takes it, the codec does not: {error}", data.escape_ascii()),
+            Err(error) => {
+                panic!("{}: the reader takes it, the codec does not: {error}", data.escape_ascii())
+            }
         }
     }
 }
@@ -119,8 +138,9 @@ fn events_with(frame: &Raw) -> Vec<Event> {
         AskOutcome::Declined { answer: frame.clone() },
     ];
     let update = UpdateKind::SessionInfoUpdate;
-    let updates = [None, Some(Arc::from("title"))]
-        .map(|title| Event::Agent(AgentEvent::Updated { update, frame: frame.clone(), title, tool: None }));
+    let updates = [None, Some(Arc::from("title"))].map(|title| {
+        Event::Agent(AgentEvent::Updated { update, frame: frame.clone(), title, tool: None })
+    });
     let started = AgentEvent::Started {
         start: StartNo(1),
         agent_session: "agent".into(),
@@ -134,11 +154,23 @@ fn events_with(frame: &Raw) -> Vec<Event> {
         key: None,
         first: false,
     };
-    let updated = PromptEvent::Updated { prompt: prompt.clone(), by: sender, frame: frame.clone(), sender: None };
-    let ended = ends.map(|end| Event::Prompt(PromptEvent::Ended { prompt: prompt.clone(), end, failure: None }));
-    let resolved = outcomes.map(|outcome| Event::Ask(AskEvent::Resolved { ask: AskId(1), outcome, by: None }));
-    let others =
-        [Event::Agent(started), Event::Prompt(accepted), Event::Prompt(updated), Event::Ask(AskEvent::Opened(ask))];
+    let updated = PromptEvent::Updated {
+        prompt: prompt.clone(),
+        by: sender,
+        frame: frame.clone(),
+        sender: None,
+    };
+    let ended = ends.map(|end| {
+        Event::Prompt(PromptEvent::Ended { prompt: prompt.clone(), end, failure: None })
+    });
+    let resolved =
+        outcomes.map(|outcome| Event::Ask(AskEvent::Resolved { ask: AskId(1), outcome, by: None }));
+    let others = [
+        Event::Agent(started),
+        Event::Prompt(accepted),
+        Event::Prompt(updated),
+        Event::Ask(AskEvent::Opened(ask)),
+    ];
     updates.into_iter().chain(ended).chain(resolved).chain(others).collect()
 }
 
@@ -161,7 +193,9 @@ pub fn manifest(data: &[u8]) {
     let path = PathBuf::from("/adapters").join(name.trim()).join("AGENT-CLI.md");
     match Manifest::parse(text, &path) {
         Ok(manifest) => manifest.try_all_modes(),
-        Err(error) => assert!(!error.field.is_empty() && !error.why.is_empty(), "an error without a place"),
+        Err(error) => {
+            assert!(!error.field.is_empty() && !error.why.is_empty(), "an error without a place")
+        }
     }
 }
 

@@ -67,7 +67,8 @@ impl Drop for Shown<'_> {
 
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let mut paths: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<_> =
+        std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     // So that a seed makes the same choices everywhere.
     paths.sort();
     paths.iter().map(|path| std::fs::read(path).unwrap()).collect()

@@ -64,7 +64,10 @@ impl Host {
 }
 
 fn to_known_agent(answer: &InitializeResponse) -> KnownAgent {
-    let result = Json::parse(answer.frame.bytes()).and_then(|frame| frame.member("result")).ok().flatten();
+    let result = Json::parse(answer.frame.bytes())
+        .and_then(|frame| frame.member("result"))
+        .ok()
+        .flatten();
     let at = |path: &[&str]| result.and_then(|result| result.at(path).ok().flatten());
     KnownAgent {
         version: answer.agent_version(),
@@ -95,15 +98,21 @@ impl Inner {
         };
         let sandbox = self.config.profile(&asked, Vec::new()).map_err(|error| error.to_string())?;
         // Where a program finds no settings of another's; one that is confined could not even look around there.
-        let cwd = if sandbox.is_some() { std::env::temp_dir() } else { self.config.state_dir.clone() };
+        let cwd =
+            if sandbox.is_some() { std::env::temp_dir() } else { self.config.state_dir.clone() };
         let launch = Launch { sandbox, ..self.launch(&asked, None, cwd, &BTreeMap::new()) };
         let (read, write) = std::io::pipe().map_err(|error| error.to_string())?;
-        let mut pipe = pipe::Receiver::from_owned_fd(read.into()).map_err(|error| error.to_string())?;
+        let mut pipe =
+            pipe::Receiver::from_owned_fd(read.into()).map_err(|error| error.to_string())?;
         let mut said = Vec::new();
         let answer = async {
             // Held until its output has ended: its drop ends the tree.
             let _process = launch.run_into(write.into()).await?;
-            (&mut pipe).take(MAX_ANSWER_BYTES).read_to_end(&mut said).await.map_err(|error| error.to_string())?;
+            (&mut pipe)
+                .take(MAX_ANSWER_BYTES)
+                .read_to_end(&mut said)
+                .await
+                .map_err(|error| error.to_string())?;
             Ok(())
         };
         match tokio::time::timeout(limit, answer).await {

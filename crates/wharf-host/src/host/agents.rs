@@ -45,7 +45,15 @@ impl AgentProcesses {
         let url = watch::Sender::new("".into());
         let agent_tokens = Arc::default();
         let logins = Mutex::default();
-        Self { records, agent_tokens, url, state_id, initialize_cache, logins, logs }
+        Self {
+            records,
+            agent_tokens,
+            url,
+            state_id,
+            initialize_cache,
+            logins,
+            logs,
+        }
     }
 
     /// Returns the logs of agents, by session.
@@ -72,7 +80,10 @@ impl AgentProcesses {
             Err(StartFailure { cause: StartFault::LoginNeeded, .. }) => false,
             Err(_) => return,
         };
-        self.logins.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(adapter), is_logged_in);
+        self.logins
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(Arc::clone(adapter), is_logged_in);
     }
 
     /// Returns whether the last start of the adapter's agent by this process found a login.
@@ -87,13 +98,17 @@ impl AgentProcesses {
 
     /// Returns what gives the agent of a session its token.
     pub(super) fn wearer(&self, session: &SessionId) -> TokenIssuer {
-        TokenIssuer { tokens: Arc::clone(&self.agent_tokens), session: session.clone() }
+        TokenIssuer {
+            tokens: Arc::clone(&self.agent_tokens),
+            session: session.clone(),
+        }
     }
 
     /// Returns the variables by which an agent's tools find the host.
     pub(super) fn ways_here(&self, state_dir: &Path) -> Vec<(String, String)> {
         let url = Arc::clone(&self.url.borrow());
-        let url = Some((URL_VARIABLE.to_owned(), url.to_string())).filter(|(_, url)| !url.is_empty());
+        let url =
+            Some((URL_VARIABLE.to_owned(), url.to_string())).filter(|(_, url)| !url.is_empty());
         let state = state_dir.to_str().map(|dir| (STATE_DIR.to_owned(), dir.to_owned()));
         url.into_iter().chain(state).collect()
     }

@@ -10,10 +10,14 @@ use bytes::Bytes;
 use rustix::io::Errno;
 use serde_json::Value;
 use tokio::sync::oneshot;
-use wharf_core::{AgentSetting, ForkSource, NewSession, Origin, Raw, Sender, Seq, Session, SessionId, SpawnKey};
+use wharf_core::{
+    AgentSetting, ForkSource, NewSession, Origin, Raw, Sender, Seq, Session, SessionId, SpawnKey,
+};
 use wharf_store::{LogId, StoreError};
 
-use super::{DelegationError, Host, Inner, LabelInUse, PrestartedAgent, StartInputs, sandbox_profile};
+use super::{
+    DelegationError, Host, Inner, LabelInUse, PrestartedAgent, StartInputs, sandbox_profile,
+};
 use crate::adapters::AdapterError;
 use crate::agent::initialize::StartFailure;
 use crate::attention::AttentionSource;
@@ -138,14 +142,18 @@ impl Host {
         match started.await {
             Ok(Ok(started)) => Ok(Created { handle, seq: started.seq, answer: started.answer }),
             Ok(Err(failure)) => Err(CreateError::Start { session, failure: Box::new(failure) }),
-            Err(_) => {
-                Err(CreateError::Start { session, failure: Box::new(StartFailure::new("the session was stopped")) })
-            }
+            Err(_) => Err(CreateError::Start {
+                session,
+                failure: Box::new(StartFailure::new("the session was stopped")),
+            }),
         }
     }
 
     /// Checks what can be checked before anything is made; then the log, and the agent's start.
-    pub(super) fn begin_session(&self, mut request: NewSessionRequest) -> Result<Begun, CreateError> {
+    pub(super) fn begin_session(
+        &self,
+        mut request: NewSessionRequest,
+    ) -> Result<Begun, CreateError> {
         let inner = &self.inner;
         let agent = inner.agent(&request.adapter, request.mode.as_deref(), &request.options)?;
         request.env = inner.config.adapters().passed_environment(&agent, &request.env);
@@ -158,20 +166,32 @@ impl Host {
         if !request.cwd.is_absolute() || !request.cwd.is_dir() || request.cwd.to_str().is_none() {
             return Err(CreateError::Cwd { path: request.cwd });
         }
-        let more =
-            sandbox_profile::named(&agent, request.frame.bytes(), request.directory_scope != DirectoryScope::Anywhere)?;
+        let more = sandbox_profile::named(
+            &agent,
+            request.frame.bytes(),
+            request.directory_scope != DirectoryScope::Anywhere,
+        )?;
         if request.directory_scope != DirectoryScope::Anywhere {
             inner.allow(&request.directory_scope, std::slice::from_ref(&request.cwd))?;
             inner.allow(&request.directory_scope, &more)?;
         }
         let real = sandbox_profile::reals(&request.cwd, &more);
-        let sandbox = inner.config.profile(&agent, sandbox_profile::roots(&request.cwd, more, &real))?;
+        let sandbox = inner
+            .config
+            .profile(&agent, sandbox_profile::roots(&request.cwd, more, &real))?;
         // An agent that waits was given its rights when it was started.
         request.spare = request.spare.filter(|spare| spare.sandbox == sandbox);
         // Else a workspace inside of it would have the session, out of its starter's sight.
-        request.bucket = request.directory_scope.only_workspace().map(ToOwned::to_owned).or(request.bucket);
+        request.bucket = request
+            .directory_scope
+            .only_workspace()
+            .map(ToOwned::to_owned)
+            .or(request.bucket);
         let limits = &inner.config.limits;
-        let permit = inner.start_limits.take_session().ok_or(CreateError::TooMany { limit: limits.sessions })?;
+        let permit = inner
+            .start_limits
+            .take_session()
+            .ok_or(CreateError::TooMany { limit: limits.sessions })?;
         let token = request.sender.as_ref().and_then(|sender| sender.token.clone());
         let per_minute = limits.spawns_per_minute;
         let fast = |retry_after| CreateError::TooFast { per_minute, retry_after };
@@ -187,10 +207,13 @@ impl Host {
         permit: CountPermit,
     ) -> Result<Begun, CreateError> {
         let inner = &self.inner;
-        let id = request.spare.as_ref().map_or_else(new_session_id, |spare| spare.session.clone());
+        let id = request
+            .spare
+            .as_ref()
+            .map_or_else(new_session_id, |spare| spare.session.clone());
         let bucket = request.bucket.unwrap_or_else(|| inner.workspaces.bucket_of(&request.cwd));
-        let log_id =
-            LogId::new(&bucket, id.as_str()).ok_or_else(|| CreateError::Storage("bad session id".to_owned()))?;
+        let log_id = LogId::new(&bucket, id.as_str())
+            .ok_or_else(|| CreateError::Storage("bad session id".to_owned()))?;
         let log = inner.storage.engine().create(&log_id).map_err(not_stored)?;
         let origin = Origin {
             session: id.clone(),
@@ -229,7 +252,8 @@ impl Host {
         let attention = AttentionSource::new(Arc::clone(&log), inner.storage.epoch());
         let described = (Descriptor::of_session(&session, &attention), attention);
         let shared = Shared::new(id, log_id, log, Arc::clone(&inner.budget), Seq::ZERO, described);
-        let ((started_tx, started), (created_tx, created)) = (oneshot::channel(), oneshot::channel());
+        let ((started_tx, started), (created_tx, created)) =
+            (oneshot::channel(), oneshot::channel());
         let first = FirstStart {
             adopted: None,
             silent_keeper: None,
@@ -246,10 +270,17 @@ impl Host {
 
 impl Inner {
     /// May these be named by a caller with this ground?
-    pub(super) fn allow(&self, ground: &DirectoryScope, directories: &[PathBuf]) -> Result<(), CreateError> {
+    pub(super) fn allow(
+        &self,
+        ground: &DirectoryScope,
+        directories: &[PathBuf],
+    ) -> Result<(), CreateError> {
         // An unreadable registry of workspaces covers no directory, and its reader reports the error.
         self.workspaces.list_in_scope(ground)?;
-        match directories.iter().find(|path| !path.is_absolute() || !self.workspaces.allows_path(ground, path)) {
+        match directories
+            .iter()
+            .find(|path| !path.is_absolute() || !self.workspaces.allows_path(ground, path))
+        {
             Some(path) => Err(CreateError::CwdNotAllowed { path: path.clone() }),
             None => Ok(()),
         }
@@ -285,7 +316,10 @@ fn io_error(source: &std::io::Error, told: &dyn std::fmt::Display) -> CreateErro
     if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
         return CreateError::StorageFull;
     }
-    if [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error())).contains(&source.raw_os_error()) {
+    if [Errno::MFILE, Errno::NFILE]
+        .map(|errno| Some(errno.raw_os_error()))
+        .contains(&source.raw_os_error())
+    {
         return CreateError::NoFileDescriptors;
     }
     CreateError::Storage(told.to_string())

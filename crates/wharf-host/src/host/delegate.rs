@@ -24,9 +24,13 @@ pub enum DelegationError {
     Ended(SessionId),
     #[error("{path} is not inside {parent}, the directory of the session that starts it; give a directory inside, or none", path = path.display(), parent = parent.display())]
     Outside { path: PathBuf, parent: PathBuf },
-    #[error("a session here may be {limit} deep (delegation.max_depth), and this one would be deeper")]
+    #[error(
+        "a session here may be {limit} deep (delegation.max_depth), and this one would be deeper"
+    )]
     TooDeep { limit: usize },
-    #[error("{limit} children of this session are alive already (delegation.max_children); end one first")]
+    #[error(
+        "{limit} children of this session are alive already (delegation.max_children); end one first"
+    )]
     TooMany { limit: usize },
 }
 
@@ -51,7 +55,11 @@ pub(super) struct Child {
 
 impl Inner {
     /// Decides on a child. The caller holds `delegating` until the child can be counted.
-    pub(super) fn child(&self, parent: &SessionId, wanted: &SpawnRequest) -> Result<Child, CreateError> {
+    pub(super) fn child(
+        &self,
+        parent: &SessionId,
+        wanted: &SpawnRequest,
+    ) -> Result<Child, CreateError> {
         let known = self.registry.get(parent).map(|known| known.descriptor());
         let Some(above) = known.filter(|above| above.status.is_alive()) else {
             return Err(DelegationError::Ended(parent.clone()).into());
@@ -68,7 +76,8 @@ impl Inner {
         }
         let root = self.root_of(&above, parent)?;
         let place = place(&above, &root, wanted)?;
-        let directories: Result<_, _> = wanted.additional_directories.iter().map(|dir| inside(&root, dir)).collect();
+        let directories: Result<_, _> =
+            wanted.additional_directories.iter().map(|dir| inside(&root, dir)).collect();
         self.room_for(parent, None)?;
         let mut lineage = above.lineage.clone();
         lineage.push(parent.clone());
@@ -80,18 +89,29 @@ impl Inner {
     fn root_of(&self, above: &Descriptor, parent: &SessionId) -> Result<PathBuf, CreateError> {
         let named = PathBuf::from(&above.cwd);
         let outside = || DelegationError::Outside { path: named.clone(), parent: named.clone() };
-        let log_id = self.registry.get(parent).map(|known| known.log_id().clone()).ok_or_else(outside)?;
-        let inputs = self.start_inputs(&log_id).map_err(|failure| CreateError::Storage(failure.message))?;
+        let log_id = self
+            .registry
+            .get(parent)
+            .map(|known| known.log_id().clone())
+            .ok_or_else(outside)?;
+        let inputs = self
+            .start_inputs(&log_id)
+            .map_err(|failure| CreateError::Storage(failure.message))?;
         let was = inputs.real.get(&named).ok_or_else(outside)?;
         let is = named.canonicalize().map_err(|_| outside())?;
         if is == *was { Ok(is) } else { Err(outside().into()) }
     }
 
     /// Is there room for one more child, besides this one that there may be already?
-    fn room_for(&self, parent: &SessionId, besides: Option<&SessionId>) -> Result<(), DelegationError> {
+    fn room_for(
+        &self,
+        parent: &SessionId,
+        besides: Option<&SessionId>,
+    ) -> Result<(), DelegationError> {
         let limit = self.config.delegation.max_children;
         let all = self.registry.list_descriptors();
-        let mut alive: Vec<&Arc<Descriptor>> = all.iter().filter(|known| known.status.is_alive()).collect();
+        let mut alive: Vec<&Arc<Descriptor>> =
+            all.iter().filter(|known| known.status.is_alive()).collect();
         alive.retain(|known| known.parent_session_id.as_deref() == Some(parent.as_str()));
         alive.retain(|known| besides.is_none_or(|besides| known.id != besides.as_str()));
         if alive.len() >= limit { Err(DelegationError::TooMany { limit }) } else { Ok(()) }
@@ -99,7 +119,9 @@ impl Inner {
 
     /// A user ended the session: so do those that its agent led to, unless they are to be kept.
     pub(crate) fn end_descendants(self: &Arc<Self>, of: &SessionId) {
-        if self.config.delegation.children == Children::Keep || self.config.delegation.allow.is_empty() {
+        if self.config.delegation.children == Children::Keep
+            || self.config.delegation.allow.is_empty()
+        {
             return;
         }
         let inner = Arc::clone(self);
@@ -109,7 +131,9 @@ impl Inner {
             let _one = inner.locks.delegating.lock().await;
             let mut below = inner.registry.list_descriptors();
             // A child whose prompts wait would be brought back for them.
-            below.retain(|known| known.descends_from(&of) && (known.status.is_alive() || known.queued > 0));
+            below.retain(|known| {
+                known.descends_from(&of) && (known.status.is_alive() || known.queued > 0)
+            });
             let host = Host { inner: Arc::clone(&inner) };
             for known in below {
                 if let Ok(handle) = host.open(&SessionId::new(known.id.as_str())).await {
@@ -122,19 +146,28 @@ impl Inner {
 
 impl Host {
     /// Brings a child back, for its parent, if it sleeps and there is room for it. A child that was killed stays dead.
-    pub async fn wake_child(&self, parent: &SessionId, child: &SessionHandle) -> Result<(), CreateError> {
+    pub async fn wake_child(
+        &self,
+        parent: &SessionId,
+        child: &SessionHandle,
+    ) -> Result<(), CreateError> {
         let _one = self.inner.locks.delegating.lock().await;
         let known = child.descriptor();
-        if known.status.is_alive() || known.end_reason == Some(EndReason::User) || !known.resumable {
+        if known.status.is_alive() || known.end_reason == Some(EndReason::User) || !known.resumable
+        {
             return Ok(());
         }
         // A deeper one counts where it was started.
-        let above = known.parent_session_id.as_deref().map_or_else(|| parent.clone(), SessionId::new);
+        let above = known
+            .parent_session_id
+            .as_deref()
+            .map_or_else(|| parent.clone(), SessionId::new);
         self.inner.room_for(&above, Some(child.id()))?;
         match child.wake().await {
-            Ok(()) | Err(CallError::Refused(Refusal::AlreadyRunning | Refusal::NotResumable | Refusal::Killed)) => {
-                Ok(())
-            }
+            Ok(())
+            | Err(CallError::Refused(
+                Refusal::AlreadyRunning | Refusal::NotResumable | Refusal::Killed,
+            )) => Ok(()),
             Err(CallError::StorageFull) => Err(CreateError::StorageFull),
             Err(error) => Err(CreateError::Storage(error.to_string())),
         }
@@ -149,23 +182,36 @@ fn plain(wanted: &SpawnRequest) -> Result<(), DelegationError> {
         ("options", !wanted.options.is_empty()),
         ("MCP servers", !wanted.mcp_servers.is_empty()),
     ];
-    chosen.iter().find(|(_, chosen)| *chosen).map_or(Ok(()), |(what, _)| Err(DelegationError::Choice(what)))
+    chosen
+        .iter()
+        .find(|(_, chosen)| *chosen)
+        .map_or(Ok(()), |(what, _)| Err(DelegationError::Choice(what)))
 }
 
 /// The parent's directory, or one inside; always the parent's workspace.
-fn place(above: &Descriptor, root: &Path, wanted: &SpawnRequest) -> Result<SpawnLocation, CreateError> {
+fn place(
+    above: &Descriptor,
+    root: &Path,
+    wanted: &SpawnRequest,
+) -> Result<SpawnLocation, CreateError> {
     if let Some(slug) = wanted.workspace.as_ref().filter(|slug| **slug != above.workspace_slug) {
         let path = wanted.cwd.clone().unwrap_or_else(|| format!("the workspace {slug:?}").into());
         return Err(DelegationError::Outside { path, parent: PathBuf::from(&above.cwd) }.into());
     }
     let cwd = wanted.cwd.as_deref().unwrap_or(root);
-    Ok(SpawnLocation { cwd: inside(root, cwd)?, bucket: above.workspace_slug.clone(), warnings: Vec::new() })
+    Ok(SpawnLocation {
+        cwd: inside(root, cwd)?,
+        bucket: above.workspace_slug.clone(),
+        warnings: Vec::new(),
+    })
 }
 
 /// The directory itself, links resolved: what a name leads to later does not count.
 fn inside(root: &Path, path: &Path) -> Result<PathBuf, CreateError> {
     let invalid = || CreateError::Cwd { path: path.to_owned() };
-    let real = Some(path).filter(|path| path.is_absolute()).and_then(|path| path.canonicalize().ok());
+    let real = Some(path)
+        .filter(|path| path.is_absolute())
+        .and_then(|path| path.canonicalize().ok());
     let real = real.filter(|real| real.is_dir()).ok_or_else(invalid)?;
     if real.starts_with(root) {
         return Ok(real);

@@ -11,19 +11,29 @@ use crate::workspaces::DirectoryScope;
 
 impl Host {
     /// Finds files beneath the directories of a session. Returns `None` if there is no such session.
-    pub async fn find_session_files(&self, session: &SessionId, query: &str, limit: usize) -> Option<FoundFiles> {
+    pub async fn find_session_files(
+        &self,
+        session: &SessionId,
+        query: &str,
+        limit: usize,
+    ) -> Option<FoundFiles> {
         let known = self.inner.registry.get(session)?;
         let log_id = known.log_id().clone();
         let cwd = PathBuf::from(&known.descriptor().cwd);
         let inner = Arc::clone(&self.inner);
         let roots = tokio::task::spawn_blocking(move || {
             let inputs = inner.start_inputs(&log_id).ok();
-            let more =
-                inputs.as_ref().map(|inputs| super::Inner::directories_of(&inputs.new_frame)).unwrap_or_default();
+            let more = inputs
+                .as_ref()
+                .map(|inputs| super::Inner::directories_of(&inputs.new_frame))
+                .unwrap_or_default();
             let directories = std::iter::once(cwd).chain(more);
             // As of the time when they were named: a directory that is replaced by a link later is not followed.
-            let noted = |path: &Path| inputs.as_ref().and_then(|inputs| inputs.real.get(path).cloned());
-            directories.filter_map(|path| noted(&path).or_else(|| path.canonicalize().ok())).collect::<Vec<_>>()
+            let noted =
+                |path: &Path| inputs.as_ref().and_then(|inputs| inputs.real.get(path).cloned());
+            directories
+                .filter_map(|path| noted(&path).or_else(|| path.canonicalize().ok()))
+                .collect::<Vec<_>>()
         });
         Some(find_files(roots.await.unwrap_or_default(), query, limit).await)
     }
@@ -45,7 +55,9 @@ impl Host {
             let real = directory.canonicalize().ok().filter(|_| usable);
             real.ok_or(CreateError::Cwd { path: directory })
         });
-        let root = checked.await.unwrap_or_else(|_| Err(CreateError::Cwd { path: PathBuf::new() }))?;
+        let root = checked
+            .await
+            .unwrap_or_else(|_| Err(CreateError::Cwd { path: PathBuf::new() }))?;
         Ok(find_files(vec![root], query, limit).await)
     }
 }

@@ -33,11 +33,18 @@ impl Host {
 
     /// Does the same for a session that nobody uses. Returns `None` also if the session is in use: its task decides that, so
     /// that a session which comes into use at this moment is kept (rule 2.12).
-    pub(super) async fn forget_unused(&self, id: &SessionId) -> Result<Option<AgentDelete>, OpenError> {
+    pub(super) async fn forget_unused(
+        &self,
+        id: &SessionId,
+    ) -> Result<Option<AgentDelete>, OpenError> {
         self.forget_when(id, DeleteCondition::Unused).await
     }
 
-    async fn forget_when(&self, id: &SessionId, condition: DeleteCondition) -> Result<Option<AgentDelete>, OpenError> {
+    async fn forget_when(
+        &self,
+        id: &SessionId,
+        condition: DeleteCondition,
+    ) -> Result<Option<AgentDelete>, OpenError> {
         // An unreadable session can be forgotten all the same, but the agent's copy of it is not known.
         let mut agent = AgentDelete::Failed;
         let log_id = loop {
@@ -63,7 +70,10 @@ impl Host {
             Err(error) => error.to_string(),
         };
         // Its remains can be deleted later.
-        self.inner.storage.unreadable().insert(id.clone(), UnreadableLog { log_id, why: why.clone() });
+        self.inner
+            .storage
+            .unreadable()
+            .insert(id.clone(), UnreadableLog { log_id, why: why.clone() });
         Err(OpenError::Unreadable { id: id.clone(), why })
     }
 
@@ -87,17 +97,21 @@ impl Host {
     /// name these directories.
     pub fn renew(&self, id: &SessionId, renewal: &Renewal<'_>) -> Result<(), CreateError> {
         let (log_id, known) = match self.inner.registry.get(id) {
-            Some(KnownSession::Live(handle)) if handle.descriptor().status.is_alive() => return Ok(()),
+            Some(KnownSession::Live(handle)) if handle.descriptor().status.is_alive() => {
+                return Ok(());
+            }
             Some(KnownSession::Live(handle)) => (handle.shared.log_id.clone(), handle.descriptor()),
             Some(KnownSession::Cold { log_id, descriptor, .. }) => (log_id, descriptor),
             None => return Ok(()),
         };
         if renewal.directory_scope != DirectoryScope::Anywhere {
-            self.inner.allow(&renewal.directory_scope, &StartInputs::directories(renewal.frame)?)?;
+            self.inner
+                .allow(&renewal.directory_scope, &StartInputs::directories(renewal.frame)?)?;
         }
         let agent = self.inner.agent(&known.adapter_slug, None, &BTreeMap::new());
-        let env =
-            agent.map(|agent| self.inner.config.adapters().passed_environment(&agent, renewal.env)).unwrap_or_default();
+        let env = agent
+            .map(|agent| self.inner.config.adapters().passed_environment(&agent, renewal.env))
+            .unwrap_or_default();
         if let Err(error) = self.inner.renew_start_inputs(&log_id, renewal.frame, env) {
             tracing::warn!(session = %id, error, "the start parameters cannot be renewed");
         }
@@ -122,14 +136,20 @@ impl Inner {
         let work = async {
             for handle in self.registry.live_sessions() {
                 let known = handle.descriptor();
-                let fits = known.status == Status::Running && known.adapter_slug == *state.origin.adapter;
-                if fits && let Some(outcome) = handle.delete_other(Arc::clone(agent_session)).await {
+                let fits =
+                    known.status == Status::Running && known.adapter_slug == *state.origin.adapter;
+                if fits && let Some(outcome) = handle.delete_other(Arc::clone(agent_session)).await
+                {
                     return outcome;
                 }
             }
-            self.delete_by_new_process(log_id, &state.origin, agent_session).await.unwrap_or(AgentDelete::Failed)
+            self.delete_by_new_process(log_id, &state.origin, agent_session)
+                .await
+                .unwrap_or(AgentDelete::Failed)
         };
-        tokio::time::timeout(COLD_DELETE_WITHIN, work).await.unwrap_or(AgentDelete::Failed)
+        tokio::time::timeout(COLD_DELETE_WITHIN, work)
+            .await
+            .unwrap_or(AgentDelete::Failed)
     }
 
     async fn delete_by_new_process(

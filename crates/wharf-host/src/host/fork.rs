@@ -10,7 +10,9 @@ use wharf_json::{Json, ReadError, rpc};
 
 use super::labels::{LabelClaim, LabelPolicy, LabelWish, Sees};
 use super::spawn::{Spawned, SpawnedAs};
-use super::{CreateError, Created, ForkStart, Host, NewSessionRequest, PrestartedAgent, StartInputs};
+use super::{
+    CreateError, Created, ForkStart, Host, NewSessionRequest, PrestartedAgent, StartInputs,
+};
 use crate::session::cursor::Entry;
 use crate::session::handle::{CallError, SessionHandle};
 use crate::settings::{AgentSettings, are_settings_lost};
@@ -19,11 +21,15 @@ use crate::workspaces::DirectoryScope;
 /// Why a session cannot be copied.
 #[derive(Debug, thiserror::Error)]
 pub enum ForkError {
-    #[error("the agent {adapter} cannot copy a session (it does not offer `sessionCapabilities.fork`)")]
+    #[error(
+        "the agent {adapter} cannot copy a session (it does not offer `sessionCapabilities.fork`)"
+    )]
     NotSupported { adapter: String },
     #[error("the session's agent has not started yet: there is nothing to copy")]
     NothingToCopy,
-    #[error("the log has lost the settings of the session's agent: bring it back first, with `wharf resume`")]
+    #[error(
+        "the log has lost the settings of the session's agent: bring it back first, with `wharf resume`"
+    )]
     SettingsLost,
     #[error("a turn is running: wait for its end, or interrupt it, then fork")]
     TurnInProgress,
@@ -81,7 +87,9 @@ impl Host {
         if let Some(known) = &key {
             // Held until the session can be found: a repeat that comes at the same time waits here.
             let one = self.inner.locks.spawning.lock().await;
-            if let Some(id) = self.spawned_with(Some(&request.sender), &request.directory_scope, known)? {
+            if let Some(id) =
+                self.spawned_with(Some(&request.sender), &request.directory_scope, known)?
+            {
                 drop(one);
                 return Ok(self.find_spawned(&id, SpawnedAs::Repeat).await?);
             }
@@ -131,7 +139,9 @@ impl Host {
     ) -> Result<NewSessionRequest, ForkError> {
         let report = source.agent_report().await?;
         let known = source.descriptor();
-        let Some(agent_session) = report.agent_session.clone() else { return Err(ForkError::NothingToCopy) };
+        let Some(agent_session) = report.agent_session.clone() else {
+            return Err(ForkError::NothingToCopy);
+        };
         if !report.traits.fork {
             return Err(ForkError::NotSupported { adapter: known.adapter_slug.clone() });
         }
@@ -145,14 +155,17 @@ impl Host {
         let settings = AgentSettings::from_sources(&report).into_in_force();
         let inputs = self.inner.start_inputs(&source.shared.log_id);
         let session = source.id().clone();
-        let inputs = inputs
-            .map_err(|failure| CreateError::Start { session: session.to_string(), failure: Box::new(failure) })?;
+        let inputs = inputs.map_err(|failure| CreateError::Start {
+            session: session.to_string(),
+            failure: Box::new(failure),
+        })?;
         let fork = ForkStart {
             source: ForkSource { session, event: event.id(), agent_session },
             title: request.title,
             settings,
         };
-        let parts = start_parts(inputs, client, &known.cwd, self.inner.capabilities_without_client())?;
+        let parts =
+            start_parts(inputs, client, &known.cwd, self.inner.capabilities_without_client())?;
         Ok(NewSessionRequest {
             adapter: known.adapter_slug.clone(),
             cwd: PathBuf::from(&known.cwd),
@@ -178,9 +191,14 @@ impl Host {
 
 /// The event of this number.
 async fn read_event(source: &SessionHandle, seq: Seq) -> Result<Entry, ForkError> {
-    let unreadable =
-        |error: &dyn std::fmt::Display| CreateError::Storage(format!("the source cannot be read: {error}"));
-    let batch = source.cursor(Seq(seq.0.saturating_sub(1))).next().await.map_err(|error| unreadable(&error))?;
+    let unreadable = |error: &dyn std::fmt::Display| {
+        CreateError::Storage(format!("the source cannot be read: {error}"))
+    };
+    let batch = source
+        .cursor(Seq(seq.0.saturating_sub(1)))
+        .next()
+        .await
+        .map_err(|error| unreadable(&error))?;
     let event = batch.entries().first().filter(|entry| entry.seq == seq).cloned();
     Ok(event.ok_or_else(|| unreadable(&"its last event is missing"))?)
 }
@@ -206,7 +224,15 @@ fn start_parts(
     let StartInputs { prelude, new_frame, mode, options, env, .. } = inputs;
     let prelude = prelude.into_iter().map(|frame| frame.bytes().clone()).collect();
     let Some(client) = client else {
-        return Ok(StartParts { frame: new_frame, capabilities, spare: None, prelude, mode, options, env });
+        return Ok(StartParts {
+            frame: new_frame,
+            capabilities,
+            spare: None,
+            prelude,
+            mode,
+            options,
+            env,
+        });
     };
     let frame = to_new_frame(&client.frame, cwd)?;
     let ForkClient { capabilities, env: own, spare, prelude: logins, .. } = client;
@@ -221,9 +247,14 @@ fn start_parts(
 /// agent gets them with its own id of the source.
 fn to_new_frame(fork: &[u8], cwd: &str) -> Result<Raw, ForkError> {
     let params = || {
-        let params = Json::parse(fork)?.member("params")?.ok_or_else(|| ReadError::Missing("params".to_owned()))?;
+        let params = Json::parse(fork)?
+            .member("params")?
+            .ok_or_else(|| ReadError::Missing("params".to_owned()))?;
         let named = params.member("cwd")?.and_then(Json::text);
-        Ok((wharf_json::remove(params, &["sessionId"])?.into_owned(), named.map(|named| named.into_owned())))
+        Ok((
+            wharf_json::remove(params, &["sessionId"])?.into_owned(),
+            named.map(|named| named.into_owned()),
+        ))
     };
     let (params, named) = params().map_err(ForkError::Parameters)?;
     // Agents keep their sessions by directory.
@@ -231,7 +262,8 @@ fn to_new_frame(fork: &[u8], cwd: &str) -> Result<Raw, ForkError> {
         return Err(ForkError::OtherDirectory { cwd: cwd.to_owned() });
     }
     let frame = rpc::request(rpc::PLACEHOLDER_ID, "session/new", params);
-    Raw::new(frame).ok_or_else(|| ForkError::Parameters(ReadError::Missing("one line of UTF-8".to_owned())))
+    Raw::new(frame)
+        .ok_or_else(|| ForkError::Parameters(ReadError::Missing("one line of UTF-8".to_owned())))
 }
 
 impl ForkRequest {
@@ -267,7 +299,13 @@ mod tests {
     fn fork_in_another_directory_or_in_none_is_refused() {
         for params in [r#"{"cwd":"/other"}"#, "{}", r#"{"cwd":7}"#] {
             let fork = format!(r#"{{"id":7,"params":{params}}}"#);
-            assert!(matches!(to_new_frame(fork.as_bytes(), "/w"), Err(ForkError::OtherDirectory { .. })), "{params}");
+            assert!(
+                matches!(
+                    to_new_frame(fork.as_bytes(), "/w"),
+                    Err(ForkError::OtherDirectory { .. })
+                ),
+                "{params}"
+            );
         }
         assert!(matches!(to_new_frame(br#"{"id":7}"#, "/w"), Err(ForkError::Parameters(_))));
     }

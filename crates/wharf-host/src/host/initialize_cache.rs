@@ -26,12 +26,14 @@ const UNCHECKED_TTL: Millis = Millis(60 * 60 * 1_000);
 const FILE_VERSION: u32 = 1;
 
 /// Launchers that fetch the agent by themselves.
-const FETCHERS: &[&str] =
-    &["npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman", "nerdctl", "npm", "pnpm", "yarn", "uv", "nix", "mise"];
+const FETCHERS: &[&str] = &[
+    "npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman", "nerdctl", "npm", "pnpm", "yarn",
+    "uv", "nix", "mise",
+];
 /// Programs that run a script; a version may follow the name.
 const INTERPRETERS: &[&str] = &[
-    "node", "nodejs", "deno", "bun", "tsx", "ts-node", "electron", "python", "pypy", "ruby", "perl", "php", "java",
-    "sh", "bash", "dash", "zsh", "ksh", "env",
+    "node", "nodejs", "deno", "bun", "tsx", "ts-node", "electron", "python", "pypy", "ruby",
+    "perl", "php", "java", "sh", "bash", "dash", "zsh", "ksh", "env",
 ];
 
 /// The answers, shared by all who start agents.
@@ -80,9 +82,15 @@ struct File {
 impl InitializeCache {
     /// Reads the file; one that is missing or damaged counts as empty.
     pub(super) fn load(path: PathBuf, salt: &str) -> Self {
-        let file: Option<File> = std::fs::read(&path).ok().and_then(|text| wharf_json::read_own(&text).ok());
+        let file: Option<File> =
+            std::fs::read(&path).ok().and_then(|text| wharf_json::read_own(&text).ok());
         let entries = file.filter(|file| file.version == FILE_VERSION).unwrap_or_default().entries;
-        Self { path, salt: salt.to_owned(), entries: Mutex::new(entries), writing: Mutex::default() }
+        Self {
+            path,
+            salt: salt.to_owned(),
+            entries: Mutex::new(entries),
+            writing: Mutex::default(),
+        }
     }
 
     /// Returns what the answer of this agent belongs to; `None` if its program is not installed. `env` is what the agent
@@ -103,13 +111,22 @@ impl InitializeCache {
         add_all(&mut hash, agent.command.iter().cloned());
         let program = hash.finalize().to_hex().to_string();
         for variables in [&agent.env, env] {
-            add_all(&mut hash, variables.iter().flat_map(|(name, value)| [name.clone(), value.clone()]));
+            add_all(
+                &mut hash,
+                variables.iter().flat_map(|(name, value)| [name.clone(), value.clone()]),
+            );
         }
         add_all(&mut hash, [capabilities.to_owned()]);
-        let told = Json::parse(capabilities.as_bytes()).and_then(|told| told.bool_at(&["auth", "terminal"]));
+        let told = Json::parse(capabilities.as_bytes())
+            .and_then(|told| told.bool_at(&["auth", "terminal"]));
         // Capabilities that cannot be read may say so: the answer is then for that client alone.
         let terminal_auth = !matches!(told, Ok(None | Some(false)));
-        Some(CacheKey { whole: hash.finalize().to_hex().to_string(), program, unchecked, terminal_auth })
+        Some(CacheKey {
+            whole: hash.finalize().to_hex().to_string(),
+            program,
+            unchecked,
+            terminal_auth,
+        })
     }
 
     /// Returns the answer to exactly this, if it is still believed.
@@ -143,7 +160,10 @@ impl InitializeCache {
     /// Returns whether the file has to be written: for an answer that is new, or whose age matters.
     fn insert(&self, entry: Entry) -> bool {
         let mut entries = self.lock();
-        let before = entries.iter().position(|known| known.key == entry.key).map(|at| entries.remove(at));
+        let before = entries
+            .iter()
+            .position(|known| known.key == entry.key)
+            .map(|at| entries.remove(at));
         if entries.len() >= MAX_ENTRIES {
             entries.remove(0);
         }
@@ -163,7 +183,8 @@ impl InitializeCache {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut entries = self.lock().clone();
         entries.retain(|entry| entry.answer.bytes().len() <= MAX_ANSWER_BYTES_ON_DISK);
-        let text = serde_json::to_vec(&File { version: FILE_VERSION, entries }).map_err(std::io::Error::other);
+        let text = serde_json::to_vec(&File { version: FILE_VERSION, entries })
+            .map_err(std::io::Error::other);
         if let Err(error) = text.and_then(|text| write_private(&self.path, &text)) {
             tracing::warn!(path = %self.path.display(), %error, "the answers of agents to `initialize` cannot be kept");
         }
@@ -186,7 +207,10 @@ impl Entry {
 /// the command fetches it, or names no file that would change.
 fn script_of(command: &[String], cwd: Option<&Path>) -> (Option<PathBuf>, bool) {
     let Some((program, arguments)) = command.split_first() else { return (None, false) };
-    let name = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let name = Path::new(program)
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
     if FETCHERS.contains(&name) {
         return (None, true);
     }
@@ -211,7 +235,13 @@ fn file_identity(path: &Path) -> String {
         Ok(file) => {
             let ctime = file.ctime();
             let nanos = file.ctime_nsec();
-            format!("{}:{}:{}:{}:{ctime}.{nanos:09}", real.display(), file.dev(), file.ino(), file.size())
+            format!(
+                "{}:{}:{}:{}:{ctime}.{nanos:09}",
+                real.display(),
+                file.dev(),
+                file.ino(),
+                file.size()
+            )
         }
         Err(_) => format!("{}: missing", real.display()),
     }
@@ -234,10 +264,18 @@ mod tests {
     }
 
     fn entry(key: &str, answer: &str, unchecked: bool, answered_at: Millis) -> Entry {
-        let frame = wharf_json::rpc::response(0, serde_json::json!({ "agentInfo": { "version": answer } }));
+        let frame =
+            wharf_json::rpc::response(0, serde_json::json!({ "agentInfo": { "version": answer } }));
         let key = key.to_owned();
         let program = "program".to_owned();
-        Entry { key, program, unchecked, terminal_auth: false, answered_at, answer: Raw::new(frame).unwrap() }
+        Entry {
+            key,
+            program,
+            unchecked,
+            terminal_auth: false,
+            answered_at,
+            answer: Raw::new(frame).unwrap(),
+        }
     }
 
     fn key(whole: &str) -> CacheKey {
@@ -253,7 +291,10 @@ mod tests {
         std::fs::write(&script, "").unwrap();
         let cwd = Some(temp.path());
         let found = |line: &str| script_of(&words(line), cwd);
-        assert_eq!(found(&format!("/usr/bin/node --acp {}", script.display())), (Some(script.clone()), false));
+        assert_eq!(
+            found(&format!("/usr/bin/node --acp {}", script.display())),
+            (Some(script.clone()), false)
+        );
         assert_eq!(found("python3.12 agent.js --flag"), (Some(script.clone()), false));
         assert_eq!(found("env A=1 deno run agent.js"), (Some(script), false));
         assert_eq!(found("python3 -m agent"), (None, true), "no file tells of a new version");
@@ -306,6 +347,9 @@ mod tests {
         let found = again.find(&key("7")).unwrap();
         assert!(found.frame.as_str().contains(r#""version":"2""#));
         std::fs::write(&path, "{").unwrap();
-        assert!(InitializeCache::load(path, "salt").find(&key("7")).is_none(), "a damaged file is an empty one");
+        assert!(
+            InitializeCache::load(path, "salt").find(&key("7")).is_none(),
+            "a damaged file is an empty one"
+        );
     }
 }

@@ -118,7 +118,11 @@ impl Host {
         sees: Sees<'_>,
     ) -> Result<LabelClaim<'a>, LabelInUse> {
         let granted = |one, losers| {
-            LabelClaim::Granted(GrantedLabel { _one: one, label: wish.label.map(ToOwned::to_owned), losers })
+            LabelClaim::Granted(GrantedLabel {
+                _one: one,
+                label: wish.label.map(ToOwned::to_owned),
+                losers,
+            })
         };
         let Some(label) = wish.label.filter(|_| wish.on_label != LabelPolicy::Share) else {
             return Ok(granted(None, Vec::new()));
@@ -129,10 +133,13 @@ impl Host {
         let is_fit = wish.adapter.is_some_and(|adapter| adapter == holder.adapter_slug);
         match wish.on_label {
             LabelPolicy::Take => {
-                let losers = holders.iter().map(|holder| SessionId::new(holder.id.as_str())).collect();
+                let losers =
+                    holders.iter().map(|holder| SessionId::new(holder.id.as_str())).collect();
                 Ok(granted(one, losers))
             }
-            LabelPolicy::Continue if is_fit => Ok(LabelClaim::Continued(SessionId::new(holder.id.as_str()))),
+            LabelPolicy::Continue if is_fit => {
+                Ok(LabelClaim::Continued(SessionId::new(holder.id.as_str())))
+            }
             LabelPolicy::Share | LabelPolicy::Refuse | LabelPolicy::Continue => Err(LabelInUse {
                 label: label.to_owned(),
                 holder: holder.id.clone(),
@@ -143,7 +150,12 @@ impl Host {
 
     /// Lists the sessions that have the label and can be prompted: those with an agent first, then
     /// the newest.
-    fn list_holders(&self, label: &str, wish: LabelWish<'_>, sees: Sees<'_>) -> Vec<Arc<Descriptor>> {
+    fn list_holders(
+        &self,
+        label: &str,
+        wish: LabelWish<'_>,
+        sees: Sees<'_>,
+    ) -> Vec<Arc<Descriptor>> {
         let is_holder = |known: &Arc<Descriptor>| {
             known.label.as_deref() == Some(label)
                 && known.workspace_slug == wish.workspace
@@ -152,15 +164,22 @@ impl Host {
                 && wish.session.is_none_or(|session| session.as_str() != known.id)
                 && sees(known)
         };
-        let mut holders: Vec<Arc<Descriptor>> = self.descriptors().into_iter().filter(is_holder).collect();
-        let rank = |known: &Arc<Descriptor>| (known.status.is_alive(), known.started_at.clone(), known.id.clone());
+        let mut holders: Vec<Arc<Descriptor>> =
+            self.descriptors().into_iter().filter(is_holder).collect();
+        let rank = |known: &Arc<Descriptor>| {
+            (known.status.is_alive(), known.started_at.clone(), known.id.clone())
+        };
         holders.sort_by_key(|known| std::cmp::Reverse(rank(known)));
         holders
     }
 
     /// Takes the label from the sessions that had it, after the other session has got it: it is
     /// never lost.
-    pub(super) async fn take_from_losers(&self, granted: &GrantedLabel<'_>, by: &Sender) -> Result<(), CallError> {
+    pub(super) async fn take_from_losers(
+        &self,
+        granted: &GrantedLabel<'_>,
+        by: &Sender,
+    ) -> Result<(), CallError> {
         for loser in &granted.losers {
             // A session that is gone meanwhile has no label.
             let Ok(handle) = self.open(loser).await else { continue };
@@ -168,7 +187,10 @@ impl Host {
                 continue;
             }
             let by = by.clone();
-            match handle.describe(Description { by, title: None, label: Some(None), archived: None }).await {
+            match handle
+                .describe(Description { by, title: None, label: Some(None), archived: None })
+                .await
+            {
                 Err(CallError::Gone | CallError::Left) | Ok(()) => {}
                 Err(error) => return Err(error),
             }

@@ -16,7 +16,11 @@ use crate::session::LostBeginning;
 impl Inner {
     /// Returns all that is known of the beginning of a session. `known` is its row in the index, or its
     /// entry in an earlier list.
-    pub(super) fn find_beginning(&self, log_id: &LogId, known: Option<&Descriptor>) -> LostBeginning {
+    pub(super) fn find_beginning(
+        &self,
+        log_id: &LogId,
+        known: Option<&Descriptor>,
+    ) -> LostBeginning {
         let inputs = self.start_inputs(log_id).ok();
         let origin = find_origin(log_id, inputs.as_ref(), known);
         let created_at = read_time(log_id.name());
@@ -32,12 +36,19 @@ impl Inner {
     pub(super) fn recall_agent(&self, session: &mut Session, known: Option<&Descriptor>) {
         let state = session.state();
         let is_missing = state.agent_session.is_none() || state.status == Status::Starting;
-        let Some(known) = known.filter(|known| is_missing && known.id == state.origin.session.as_str()) else { return };
+        let Some(known) =
+            known.filter(|known| is_missing && known.id == state.origin.session.as_str())
+        else {
+            return;
+        };
         let Some(agent_session) = known.agent_session_id.as_deref() else { return };
         if state.agent_session.as_deref() == Some(agent_session) {
             return;
         }
-        let traits = self.introduced(&state.origin.adapter).map(|response| response.traits).unwrap_or_default();
+        let traits = self
+            .introduced(&state.origin.adapter)
+            .map(|response| response.traits)
+            .unwrap_or_default();
         let traits = AgentTraits {
             resume: traits.resume && known.resumable,
             load: (traits.load || !traits.resume) && known.resumable,
@@ -57,11 +68,15 @@ impl Inner {
 fn find_origin(log_id: &LogId, inputs: Option<&StartInputs>, known: Option<&Descriptor>) -> Origin {
     let session = SessionId::new(log_id.name());
     let kept = inputs.and_then(|inputs| inputs.origin.as_ref());
-    if let Some(kept) = kept.filter(|kept| kept.session == session && *kept.workspace == *log_id.bucket()) {
+    if let Some(kept) =
+        kept.filter(|kept| kept.session == session && *kept.workspace == *log_id.bucket())
+    {
         return kept.clone();
     }
-    let known = known.filter(|known| known.id == session.as_str() && known.workspace_slug == log_id.bucket());
-    let text = |text: Option<&String>| -> Option<Arc<str>> { text.map(|text| text.as_str().into()) };
+    let known = known
+        .filter(|known| known.id == session.as_str() && known.workspace_slug == log_id.bucket());
+    let text =
+        |text: Option<&String>| -> Option<Arc<str>> { text.map(|text| text.as_str().into()) };
     let cwd = text(known.map(|known| &known.cwd)).filter(|cwd| !cwd.is_empty());
     let spawned = known.and_then(|known| known.spawned.clone());
     Origin {
@@ -208,7 +223,10 @@ mod tests {
     #[test]
     fn row_of_another_session_or_workspace_is_not_used() {
         let unknown = find_origin(&log_id(), Some(&inputs(None)), None);
-        for other in [serde_json::json!({ "id": "sess_other" }), serde_json::json!({ "workspaceSlug": "secret" })] {
+        for other in [
+            serde_json::json!({ "id": "sess_other" }),
+            serde_json::json!({ "workspaceSlug": "secret" }),
+        ] {
             let known = indexed(other);
             assert_eq!(find_origin(&log_id(), Some(&inputs(None)), Some(&known)), unknown);
         }

@@ -67,7 +67,9 @@ use crate::metrics::Metrics;
 use crate::people::People;
 use crate::registry::{KnownSession, Registry};
 use crate::session::handle::SessionHandle;
-use crate::session::{FirstStart, RestoreError, RestoredSession, SessionTask, Shared, TailBudget, restore};
+use crate::session::{
+    FirstStart, RestoreError, RestoredSession, SessionTask, Shared, TailBudget, restore,
+};
 use crate::transcript::{SessionTranscript, TranscriptFailure, Transcripts};
 use crate::workspaces::Workspaces;
 
@@ -166,7 +168,10 @@ impl Host {
     }
 
     /// Makes a transcript of a session that shows secrets.
-    pub async fn unredacted_transcript(&self, handle: SessionHandle) -> Result<SessionTranscript, TranscriptFailure> {
+    pub async fn unredacted_transcript(
+        &self,
+        handle: SessionHandle,
+    ) -> Result<SessionTranscript, TranscriptFailure> {
         SessionTranscript::open_unredacted(&self.inner.transcripts, handle).await
     }
 
@@ -193,11 +198,17 @@ impl Host {
 
     /// The session that an amux client means by this name (rule 9.1): the newest of that name, unless it is over for
     /// good or a user killed it. Then the name is free for a new one. What is not in the caller's sight does not count.
-    pub fn named(&self, name: &str, in_sight: impl Fn(&Descriptor) -> bool) -> Option<Arc<Descriptor>> {
+    pub fn named(
+        &self,
+        name: &str,
+        in_sight: impl Fn(&Descriptor) -> bool,
+    ) -> Option<Arc<Descriptor>> {
         let mut known = self.descriptors();
         known.retain(|known| known.name.as_deref() == Some(name) && in_sight(known));
         // Not by id alone: one that an agent was started with may be older than its session.
-        let newest = known.into_iter().max_by(|a, b| (&a.started_at, &a.id).cmp(&(&b.started_at, &b.id)))?;
+        let newest = known
+            .into_iter()
+            .max_by(|a, b| (&a.started_at, &a.id).cmp(&(&b.started_at, &b.id)))?;
         let comes_back = newest.resumable && newest.end_reason != Some(EndReason::User);
         (newest.status.is_alive() || comes_back).then_some(newest)
     }
@@ -217,10 +228,13 @@ impl Host {
                     let loaded = inner.load_from_log(&log_id, snapshot, Some(&descriptor));
                     let (mut session, shared) = loaded.map_err(|error| error.to_string())?;
                     if has_log_failed && session.state().status.is_alive() {
-                        return inner.reopen_after_failure(session, shared).map_err(|error| error.to_string());
+                        return inner
+                            .reopen_after_failure(session, shared)
+                            .map_err(|error| error.to_string());
                     }
                     // Changes nothing, unless the log has lost the end of a turn, or that of the session.
-                    let step = session.handle(Input::Lifecycle(LifecycleInput::HostRestarted), Now::millis());
+                    let step = session
+                        .handle(Input::Lifecycle(LifecycleInput::HostRestarted), Now::millis());
                     Ok(inner.spawn_task(session, shared, step, FirstStart::default()))
                 };
                 let opened = tokio::task::spawn_blocking(opening).await;
@@ -234,7 +248,9 @@ impl Host {
     /// connection. Nobody is attached to a session that is not loaded, or whose task is gone.
     pub async fn is_observer(&self, id: &SessionId, caller: Sender) -> bool {
         match self.inner.registry.get(id) {
-            Some(KnownSession::Live(handle)) => handle.is_observed_by(caller).await.unwrap_or(false),
+            Some(KnownSession::Live(handle)) => {
+                handle.is_observed_by(caller).await.unwrap_or(false)
+            }
             Some(KnownSession::Cold { .. }) | None => false,
         }
     }
@@ -264,7 +280,8 @@ impl Host {
         agent.find_program(&passed)?;
         let told = self.inner.config.serve_tools.advertise(capabilities, None);
         let cache = self.inner.agents.initialize_cache();
-        if let Some(known) = cache.key(&agent, &passed, &told, cwd).and_then(|key| cache.find(&key)) {
+        if let Some(known) = cache.key(&agent, &passed, &told, cwd).and_then(|key| cache.find(&key))
+        {
             return Ok((known, None));
         }
         let spare = self.spare(adapter, capabilities, cwd, env).await?;
@@ -291,7 +308,8 @@ impl Host {
         let mut count = records.watch_count();
         loop {
             count.mark_unchanged();
-            let is_gone = !records.running_keepers().iter().any(|keeper| roots.contains(&keeper.pid));
+            let is_gone =
+                !records.running_keepers().iter().any(|keeper| roots.contains(&keeper.pid));
             if is_gone || count.changed().await.is_err() {
                 return;
             }
@@ -318,17 +336,27 @@ impl Host {
         let mut live = self.inner.registry.live_sessions();
         live.retain(|handle| handle.shared.descriptor().turn != TurnWord::Idle);
         let records = self.inner.agents.records();
-        let is_kept = |handle: &&SessionHandle| handle.shared.keepers().iter().any(|keeper| records.is_kept(*keeper));
-        TurnCount { running: live.len(), kept: live.iter().filter(is_kept).count() }
+        let is_kept = |handle: &&SessionHandle| {
+            handle.shared.keepers().iter().any(|keeper| records.is_kept(*keeper))
+        };
+        TurnCount {
+            running: live.len(),
+            kept: live.iter().filter(is_kept).count(),
+        }
     }
 
     /// Describes the keeper of a session's agent; `None` if the agent ends with the host.
     pub fn describe_keeper(&self, id: &SessionId) -> Option<KeeperDescription> {
         let records = self.inner.agents.records();
-        self.processes_of(id).into_iter().find_map(|keeper| records.describe_keeper(keeper))
+        self.processes_of(id)
+            .into_iter()
+            .find_map(|keeper| records.describe_keeper(keeper))
     }
 
-    async fn stop_sessions<F: Future<Output = ()> + Send + 'static>(&self, stop: impl Fn(SessionHandle) -> F) {
+    async fn stop_sessions<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        stop: impl Fn(SessionHandle) -> F,
+    ) {
         let live = self.inner.registry.live_sessions();
         let waits: Vec<_> = live.into_iter().map(|handle| tokio::spawn(stop(handle))).collect();
         for wait in waits {
@@ -386,7 +414,12 @@ impl Inner {
     }
 
     /// How to start a command of the host's own, which belongs to no session.
-    pub(crate) fn launch_command(&self, command: Vec<String>, env: BTreeMap<String, String>, cwd: PathBuf) -> Launch {
+    pub(crate) fn launch_command(
+        &self,
+        command: Vec<String>,
+        env: BTreeMap<String, String>,
+        cwd: PathBuf,
+    ) -> Launch {
         Launch {
             log: None,
             token_issuer: None,
@@ -418,7 +451,8 @@ impl Inner {
         }
         let settings = self.config.core_settings();
         let find_beginning = || self.find_beginning(log_id, known);
-        let RestoredSession { mut session, lost } = restore(&log, &settings, snapshot, find_beginning)?;
+        let RestoredSession { mut session, lost } =
+            restore(&log, &settings, snapshot, find_beginning)?;
         let id = session.state().origin.session.clone();
         if id.as_str() != log_id.name() {
             return Err(RestoreError::OtherSession { found: id });
@@ -429,7 +463,8 @@ impl Inner {
         let attention = AttentionSource::new(Arc::clone(&log), self.storage.epoch());
         let descriptor = Descriptor::of_session(&session, &attention);
         let budget = Arc::clone(&self.budget);
-        let shared = Shared::new(id, log_id.clone(), log, budget, session.head(), (descriptor, attention));
+        let shared =
+            Shared::new(id, log_id.clone(), log, budget, session.head(), (descriptor, attention));
         for seq in lost {
             shared.note_lost(seq);
         }
@@ -444,7 +479,8 @@ impl Inner {
         step: wharf_core::Step,
         first: FirstStart,
     ) -> SessionHandle {
-        let commands = SessionTask::spawn(session, Arc::clone(self), Arc::clone(&shared), step, first);
+        let commands =
+            SessionTask::spawn(session, Arc::clone(self), Arc::clone(&shared), step, first);
         let handle = SessionHandle { shared, commands };
         self.registry.put(handle.id().clone(), KnownSession::Live(handle.clone()));
         handle

@@ -51,7 +51,11 @@ pub(super) fn repair_at_start(root: &Path) -> io::Result<()> {
 
 /// Watches the modes for as long as the host lives.
 pub(super) fn watch(host: &Arc<Inner>) {
-    let root = host.config.state_dir.canonicalize().unwrap_or_else(|_| host.config.state_dir.clone());
+    let root = host
+        .config
+        .state_dir
+        .canonicalize()
+        .unwrap_or_else(|_| host.config.state_dir.clone());
     let keeper = Keeper { host: Arc::downgrade(host), root, told: HashMap::new() };
     let changes = host.registry.watch_changes();
     tokio::spawn(async move {
@@ -81,7 +85,11 @@ impl Keeper {
     /// The directories to look into: those that last, and those of sessions that are up. `None` when the host is gone.
     fn directories(&self) -> Option<HashSet<PathBuf>> {
         let host = self.host.upgrade()?;
-        let live = host.registry.live_sessions().into_iter().map(|handle| host.session_dir(&handle.shared.log_id));
+        let live = host
+            .registry
+            .live_sessions()
+            .into_iter()
+            .map(|handle| host.session_dir(&handle.shared.log_id));
         let live = live.flat_map(|dir| [dir.join("log"), dir]);
         Some(lasting_directories(&self.root).into_iter().chain(live).collect())
     }
@@ -91,7 +99,9 @@ impl Keeper {
             Ok(None) => {}
             Ok(Some(repaired)) => self.tell(&repaired),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => tracing::debug!(path = %path.display(), %error, "a mode cannot be put back"),
+            Err(error) => {
+                tracing::debug!(path = %path.display(), %error, "a mode cannot be put back")
+            }
         }
     }
 
@@ -112,7 +122,11 @@ impl Keeper {
             return;
         }
         self.told.insert(path.clone(), Instant::now());
-        let live = self.host.upgrade().map(|host| host.registry.live_sessions()).unwrap_or_default();
+        let live = self
+            .host
+            .upgrade()
+            .map(|host| host.registry.live_sessions())
+            .unwrap_or_default();
         let running = live.into_iter().filter(|handle| !handle.shared.keepers().is_empty());
         let sessions: Vec<String> = running.map(|handle| handle.id().to_string()).collect();
         let path = path.display();
@@ -143,12 +157,17 @@ fn lasting_directories(root: &Path) -> Vec<PathBuf> {
 }
 
 fn session_directories(root: &Path) -> impl Iterator<Item = PathBuf> {
-    folders(&root.join("workspaces")).into_iter().flat_map(|folder| folders(&folder.join("sessions")))
+    folders(&root.join("workspaces"))
+        .into_iter()
+        .flat_map(|folder| folders(&folder.join("sessions")))
 }
 
 fn folders(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
 }
 
 fn repair_entries(dir: &Path) -> Vec<Repair> {
@@ -194,7 +213,10 @@ mod linux {
     }
 
     impl Watch {
-        #[expect(unsafe_code, reason = "the one way to wait for a descriptor that is no socket and no pipe")]
+        #[expect(
+            unsafe_code,
+            reason = "the one way to wait for a descriptor that is no socket and no pipe"
+        )]
         pub(super) fn new() -> io::Result<Self> {
             let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
             // SAFETY: an `OwnedFd` is the same open descriptor until it is dropped, and only this value owns it.
@@ -246,7 +268,9 @@ mod linux {
             for dir in &new {
                 match inotify::add_watch(inotify, dir, WatchFlags::ATTRIB | WatchFlags::ONLYDIR) {
                     Ok(watch) => drop(self.directories.insert(watch, dir.clone())),
-                    Err(error) => tracing::debug!(dir = %dir.display(), %error, "a directory cannot be watched"),
+                    Err(error) => {
+                        tracing::debug!(dir = %dir.display(), %error, "a directory cannot be watched")
+                    }
                 }
             }
             keeper.repair_all(&new);
@@ -264,7 +288,8 @@ mod linux {
                     Ok(event) => {
                         lost |= event.events().contains(ReadFlags::QUEUE_OVERFLOW);
                         if let Some(dir) = self.directories.get(&event.wd()) {
-                            let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
+                            let name =
+                                event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
                             changed.insert(name.map_or_else(|| dir.clone(), |name| dir.join(name)));
                         }
                     }

@@ -58,17 +58,25 @@ impl Host {
         env: &BTreeMap<String, String>,
     ) -> Result<PrestartedAgent, StartFailure> {
         let known = cwd.filter(|cwd| cwd.is_absolute() && cwd.is_dir()).map(Path::to_owned);
-        let cwd = known.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_else(|| "/".into());
+        let cwd = known
+            .clone()
+            .or_else(|| std::env::current_dir().ok())
+            .unwrap_or_else(|| "/".into());
         let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
         let env = self.inner.config.adapters().passed_environment(&agent, env);
         agent.find_program(&env)?;
         let permit = self.inner.start_limits.take_spare().ok_or_else(|| {
             let limit = self.inner.config.limits.sessions;
-            StartFailure::new(format!("{limit} agents wait for their first session (limits.sessions); try again later"))
+            StartFailure::new(format!(
+                "{limit} agents wait for their first session (limits.sessions); try again later"
+            ))
         })?;
         let session = new_session_id();
         let sandbox = self.inner.spare_profile(&agent, known.as_deref())?;
-        let launch = Launch { sandbox: sandbox.clone(), ..self.inner.launch(&agent, Some(&session), &cwd, &env) };
+        let launch = Launch {
+            sandbox: sandbox.clone(),
+            ..self.inner.launch(&agent, Some(&session), &cwd, &env)
+        };
         let _start = self.inner.start_limits.acquire_start(StartPriority::Client).await;
         let capabilities = self.inner.config.serve_tools.advertise(capabilities, None);
         let cache = self.inner.agents.initialize_cache();
@@ -77,17 +85,30 @@ impl Host {
         if let Some(key) = key {
             cache.store(key, &greeted.initialize_response).await;
         }
-        Ok(PrestartedAgent { greeted, session, cwd, sandbox, asked: false, _permit: permit })
+        Ok(PrestartedAgent {
+            greeted,
+            session,
+            cwd,
+            sandbox,
+            asked: false,
+            _permit: permit,
+        })
     }
 }
 
 impl Inner {
     /// Its rights: those of a session in `cwd`, so that it can be used for one; where nobody named that, or the sandbox
     /// cannot open it, none of a session's.
-    fn spare_profile(&self, agent: &Launchable, cwd: Option<&Path>) -> Result<Option<SandboxProfile>, SandboxError> {
+    fn spare_profile(
+        &self,
+        agent: &Launchable,
+        cwd: Option<&Path>,
+    ) -> Result<Option<SandboxProfile>, SandboxError> {
         let root = cwd.map(|cwd| SessionRoot { given: cwd.to_owned(), was: None });
         match self.config.profile(agent, root.into_iter().collect()) {
-            Err(SandboxError::Overlap { .. }) if cwd.is_some() => self.config.profile(agent, Vec::new()),
+            Err(SandboxError::Overlap { .. }) if cwd.is_some() => {
+                self.config.profile(agent, Vec::new())
+            }
             profile => profile,
         }
     }

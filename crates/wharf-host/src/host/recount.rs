@@ -19,7 +19,10 @@ impl Host {
         let host = self.clone();
         tokio::spawn(async move {
             host.announced().await;
-            tracing::info!(sessions = outdated.len(), "the tokens of older sessions are counted again");
+            tracing::info!(
+                sessions = outdated.len(),
+                "the tokens of older sessions are counted again"
+            );
             for id in outdated {
                 host.recount_session(id).await;
             }
@@ -53,7 +56,9 @@ impl Host {
 impl Inner {
     /// Does nothing if the session has a task, which folds the log by itself, or is gone.
     fn recount_cold_session(&self, id: &SessionId) {
-        let Some(KnownSession::Cold { log_id, descriptor, .. }) = self.registry.get(id) else { return };
+        let Some(KnownSession::Cold { log_id, descriptor, .. }) = self.registry.get(id) else {
+            return;
+        };
         let (mut session, shared) = match self.load_from_log(&log_id, None, Some(&descriptor)) {
             Ok(loaded) => loaded,
             Err(error) => {
@@ -88,11 +93,15 @@ mod tests {
     /// Starts a host. One that was shut down before holds the directory until its last task has ended.
     async fn start_host(dir: &Path) -> Host {
         let try_start = || {
-            let mut config = ConfigSources::new(Some(dir.join("config.toml")), false, &[])?.load()?;
+            let mut config =
+                ConfigSources::new(Some(dir.join("config.toml")), false, &[])?.load()?;
             config.state_dir = dir.join("state");
             Ok(Host::start(config).ok())
         };
-        polling::poll_until(WAIT_LIMIT, try_start).await.unwrap().expect("the host does not start")
+        polling::poll_until(WAIT_LIMIT, try_start)
+            .await
+            .unwrap()
+            .expect("the host does not start")
     }
 
     fn read_rows(dir: &Path) -> Vec<IndexRow> {
@@ -119,7 +128,13 @@ mod tests {
     async fn rows_with_older_sums_are_counted_again_without_a_task_per_session() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("config.toml"), "").unwrap();
-        let cold = ColdSessions { count: SESSION_COUNT, agent: "absent", cwd: dir.path(), events: 0, waiting: None };
+        let cold = ColdSessions {
+            count: SESSION_COUNT,
+            agent: "absent",
+            cwd: dir.path(),
+            events: 0,
+            waiting: None,
+        };
         let ids = cold.write_to(&dir.path().join("state")).unwrap();
         let host = start_host(dir.path()).await;
         let input = counted_input(&host.descriptors()[0]);
@@ -137,13 +152,23 @@ mod tests {
             changes.changed().await.unwrap();
         }
         assert!(host.descriptors().iter().all(|known| counted_input(known) == input));
-        assert_eq!(host.inner().registry.live_sessions().len(), 0, "sessions that were opened to be counted");
+        assert_eq!(
+            host.inner().registry.live_sessions().len(),
+            0,
+            "sessions that were opened to be counted"
+        );
         // The last row is on its way to the index as long as the lock is held.
         drop(host.inner.locks.opening.lock().await);
         host.shut_down().await;
-        let known = read_rows(dir.path()).into_iter().map(|row| Descriptor::from_summary(&row.summary).unwrap());
+        let known = read_rows(dir.path())
+            .into_iter()
+            .map(|row| Descriptor::from_summary(&row.summary).unwrap());
         let known: Vec<_> = known.collect();
         assert_eq!(known.len(), SESSION_COUNT - 1, "without the forgotten one");
-        assert!(known.iter().all(|known| known.has_current_sums() && counted_input(known) == input));
+        assert!(
+            known
+                .iter()
+                .all(|known| known.has_current_sums() && counted_input(known) == input)
+        );
     }
 }

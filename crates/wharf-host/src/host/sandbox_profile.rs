@@ -13,7 +13,8 @@ use crate::agent::Launch;
 use crate::agent::initialize::StartFailure;
 use crate::config::Config;
 use crate::sandbox::{
-    PathVariables, SandboxError, SandboxPlan, SandboxProfile, SessionRoot, detect_support, resolve_links,
+    PathVariables, SandboxError, SandboxPlan, SandboxProfile, SessionRoot, detect_support,
+    resolve_links,
 };
 
 impl Config {
@@ -28,7 +29,8 @@ impl Config {
             return Ok(None);
         }
         for dir in self.to_be_made(agent) {
-            if let Err(error) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir) {
+            if let Err(error) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)
+            {
                 // The agent has less than it should, and will say so.
                 tracing::warn!(agent = agent.adapter, dir = %dir.display(), %error, "a directory of the agent cannot be made");
             }
@@ -38,25 +40,36 @@ impl Config {
 
     /// Can the sandbox that is set for this agent be had here, whatever its cwd will be? `None`: none is set.
     pub fn check_sandbox(&self, agent: &Launchable) -> Option<Result<(), SandboxError>> {
-        agent.sandbox.is_on().then(|| self.plan(agent, Vec::new()).make_profile(&detect_support()).map(drop))
+        agent
+            .sandbox
+            .is_on()
+            .then(|| self.plan(agent, Vec::new()).make_profile(&detect_support()).map(drop))
     }
 
     fn to_be_made(&self, agent: &Launchable) -> Vec<PathBuf> {
         let places = places(agent);
         let named = agent.sandbox.writable.iter().filter(|path| path.ends_with('/'));
-        named.filter_map(|path| places.expand_path(path)).chain(self.demo_of(agent)).collect()
+        named
+            .filter_map(|path| places.expand_path(path))
+            .chain(self.demo_of(agent))
+            .collect()
     }
 
     /// Where the demo agent keeps its sessions, if it is that.
     fn demo_of(&self, agent: &Launchable) -> Option<PathBuf> {
         let demo = self.adapters().demo_state();
-        agent.env.get("WHARF_DEMO_STATE").is_some_and(|state| Path::new(state) == demo).then_some(demo)
+        agent
+            .env
+            .get("WHARF_DEMO_STATE")
+            .is_some_and(|state| Path::new(state) == demo)
+            .then_some(demo)
     }
 
     fn plan(&self, agent: &Launchable, roots: Vec<SessionRoot>) -> SandboxPlan {
         let places = places(agent);
-        let expand =
-            |written: &[String]| written.iter().filter_map(|path| places.expand_path(path)).collect::<Vec<_>>();
+        let expand = |written: &[String]| {
+            written.iter().filter_map(|path| places.expand_path(path)).collect::<Vec<_>>()
+        };
         let except = self.demo_of(agent);
         SandboxPlan {
             roots,
@@ -74,7 +87,8 @@ impl Config {
     /// key, the secret that signs notifications.
     fn kept(&self) -> Vec<PathBuf> {
         let state = std::iter::once(self.state_dir.clone());
-        let secrets = self.tls.key.clone().into_iter().chain(self.notify.webhook_secret_file.clone());
+        let secrets =
+            self.tls.key.clone().into_iter().chain(self.notify.webhook_secret_file.clone());
         state.chain(self.config_file.clone()).chain(secrets).collect()
     }
 
@@ -82,7 +96,11 @@ impl Config {
     fn sealed(&self) -> Vec<PathBuf> {
         let settings = self.config_dir.as_ref().map(|dir| dir.join("config.toml"));
         let program = Some(self.program.clone()).filter(|program| program.is_absolute());
-        settings.into_iter().chain(self.adapters().manifest_dirs()).chain(program).collect()
+        settings
+            .into_iter()
+            .chain(self.adapters().manifest_dirs())
+            .chain(program)
+            .collect()
     }
 }
 
@@ -102,13 +120,20 @@ impl Inner {
         let more = more.map_err(|error| StartFailure::impossible(error.to_string()))?;
         let roots = roots(Path::new(&*origin.cwd), more, &inputs.real);
         let sandbox = self.config.profile(agent, roots)?;
-        Ok(Launch { sandbox, ..self.launch(agent, Some(&origin.session), origin.cwd.as_ref(), &inputs.env) })
+        Ok(Launch {
+            sandbox,
+            ..self.launch(agent, Some(&origin.session), origin.cwd.as_ref(), &inputs.env)
+        })
     }
 }
 
 /// Returns the directories besides cwd that a `session/new` names. An unparsable list counts as empty if nothing depends on
 /// it.
-pub(super) fn named(agent: &Launchable, frame: &[u8], matter: bool) -> Result<Vec<PathBuf>, CreateError> {
+pub(super) fn named(
+    agent: &Launchable,
+    frame: &[u8],
+    matter: bool,
+) -> Result<Vec<PathBuf>, CreateError> {
     match StartInputs::directories(frame) {
         Err(_) if !matter && !agent.sandbox.is_on() => Ok(Vec::new()),
         told => told,
@@ -116,9 +141,15 @@ pub(super) fn named(agent: &Launchable, frame: &[u8], matter: bool) -> Result<Ve
 }
 
 /// A session's directories, with what they were when it was made.
-pub(super) fn roots(cwd: &Path, more: Vec<PathBuf>, was: &BTreeMap<PathBuf, PathBuf>) -> Vec<SessionRoot> {
+pub(super) fn roots(
+    cwd: &Path,
+    more: Vec<PathBuf>,
+    was: &BTreeMap<PathBuf, PathBuf>,
+) -> Vec<SessionRoot> {
     let given = std::iter::once(cwd.to_owned()).chain(more);
-    given.map(|given| SessionRoot { was: was.get(&given).cloned(), given }).collect()
+    given
+        .map(|given| SessionRoot { was: was.get(&given).cloned(), given })
+        .collect()
 }
 
 /// Returns the directories with links resolved, as they are now.

@@ -70,15 +70,25 @@ struct SpawnPlan {
 impl Host {
     /// Creates a session and returns as soon as it is in its log. `sees` tells which sessions the
     /// caller sees.
-    pub async fn spawn(&self, mut request: SpawnRequest, sees: Sees<'_>) -> Result<Spawned, CreateError> {
+    pub async fn spawn(
+        &self,
+        mut request: SpawnRequest,
+        sees: Sees<'_>,
+    ) -> Result<Spawned, CreateError> {
         // Held until a child is known, so that the next one is counted with it.
-        let one_child = if request.parent.is_some() { Some(self.inner.locks.delegating.lock().await) } else { None };
+        let one_child = if request.parent.is_some() {
+            Some(self.inner.locks.delegating.lock().await)
+        } else {
+            None
+        };
         let key = request.spawn_key();
         let mut one_key = None;
         if let Some(key) = &key {
             // Held until the session can be found: a repeat that comes at the same time waits here.
             let one = self.inner.locks.spawning.lock().await;
-            if let Some(id) = self.spawned_with(request.sender.as_ref(), &request.directory_scope, key)? {
+            if let Some(id) =
+                self.spawned_with(request.sender.as_ref(), &request.directory_scope, key)?
+            {
                 drop(one);
                 return self.find_spawned(&id, SpawnedAs::Repeat).await;
             }
@@ -97,7 +107,9 @@ impl Host {
         };
         let granted = match self.claim_label(wish, sees).await? {
             LabelClaim::Granted(granted) => granted,
-            LabelClaim::Continued(id) => return self.find_spawned(&id, SpawnedAs::LabelHolder).await,
+            LabelClaim::Continued(id) => {
+                return self.find_spawned(&id, SpawnedAs::LabelHolder).await;
+            }
         };
         let warnings = plan.place.warnings.clone();
         let begun = self.begin_spawn(request, plan, key)?;
@@ -113,8 +125,13 @@ impl Host {
     }
 
     /// Returns a session that is there already.
-    pub(super) async fn find_spawned(&self, id: &SessionId, spawned_as: SpawnedAs) -> Result<Spawned, CreateError> {
-        let handle = self.open(id).await.map_err(|error| CreateError::Storage(error.to_string()))?;
+    pub(super) async fn find_spawned(
+        &self,
+        id: &SessionId,
+        spawned_as: SpawnedAs,
+    ) -> Result<Spawned, CreateError> {
+        let handle =
+            self.open(id).await.map_err(|error| CreateError::Storage(error.to_string()))?;
         Ok(Spawned { handle, warnings: Vec::new(), spawned_as })
     }
 
@@ -132,22 +149,38 @@ impl Host {
             None => {
                 let cwd = request.cwd.as_deref();
                 let slug = request.workspace.as_deref();
-                let place = self.inner.workspaces.resolve_in_scope(&request.directory_scope, cwd, slug)?;
+                let place =
+                    self.inner.workspaces.resolve_in_scope(&request.directory_scope, cwd, slug)?;
                 Ok(SpawnPlan { place, lineage: Vec::new() })
             }
         }
     }
 
-    fn begin_spawn(&self, request: SpawnRequest, plan: SpawnPlan, key: Option<SpawnKey>) -> Result<Begun, CreateError> {
+    fn begin_spawn(
+        &self,
+        request: SpawnRequest,
+        plan: SpawnPlan,
+        key: Option<SpawnKey>,
+    ) -> Result<Begun, CreateError> {
         let SpawnPlan { place, lineage } = plan;
         // Only text can go to the agent.
-        let text = |path: &PathBuf| path.to_str().map(ToOwned::to_owned).ok_or(CreateError::Cwd { path: path.clone() });
-        if let Some(path) = request.additional_directories.iter().find(|path| !path.is_absolute() || !path.is_dir()) {
+        let text = |path: &PathBuf| {
+            path.to_str()
+                .map(ToOwned::to_owned)
+                .ok_or(CreateError::Cwd { path: path.clone() })
+        };
+        if let Some(path) = request
+            .additional_directories
+            .iter()
+            .find(|path| !path.is_absolute() || !path.is_dir())
+        {
             return Err(CreateError::Cwd { path: path.clone() });
         }
-        let more: Vec<String> = request.additional_directories.iter().map(text).collect::<Result<_, _>>()?;
+        let more: Vec<String> =
+            request.additional_directories.iter().map(text).collect::<Result<_, _>>()?;
         let cwd = text(&place.cwd)?;
-        let params = json!({ "cwd": cwd, "mcpServers": request.mcp_servers, "additionalDirectories": more });
+        let params =
+            json!({ "cwd": cwd, "mcpServers": request.mcp_servers, "additionalDirectories": more });
         let frame = rpc::request(rpc::PLACEHOLDER_ID, "session/new", params);
         let frame = Raw::new(frame).ok_or_else(|| CreateError::Cwd { path: place.cwd.clone() })?;
         let capabilities = self.inner.capabilities_without_client();
@@ -183,9 +216,15 @@ impl Host {
         let token = sender.and_then(|sender| sender.token.as_deref());
         // A session that its caller cannot see is never the answer.
         let in_sight = |slug: &str| scope.only_workspace().is_none_or(|only| only == slug);
-        let known = self.descriptors().into_iter().filter(|known| in_sight(&known.workspace_slug)).find(|known| {
-            known.spawned.as_ref().is_some_and(|with| with.token.as_deref() == token && with.key.key == key.key)
-        });
+        let known =
+            self.descriptors()
+                .into_iter()
+                .filter(|known| in_sight(&known.workspace_slug))
+                .find(|known| {
+                    known.spawned.as_ref().is_some_and(|with| {
+                        with.token.as_deref() == token && with.key.key == key.key
+                    })
+                });
         let Some(known) = known else { return Ok(None) };
         if known.spawned.as_ref().is_some_and(|with| with.key.digest != key.digest) {
             return Err(CreateError::KeyReused { session: known.id.clone() });
@@ -207,7 +246,10 @@ impl Inner {
 
 impl Begun {
     /// Returns when the session is in its log.
-    pub(super) async fn wait_until_logged(self, warnings: Vec<String>) -> Result<Spawned, CreateError> {
+    pub(super) async fn wait_until_logged(
+        self,
+        warnings: Vec<String>,
+    ) -> Result<Spawned, CreateError> {
         match self.created.await {
             Ok(Ok(_)) => Ok(Spawned { handle: self.handle, warnings, spawned_as: SpawnedAs::New }),
             Ok(Err(error)) => Err(not_created(error)),
@@ -223,7 +265,8 @@ impl SpawnRequest {
         let servers: Vec<&Value> = self.mcp_servers.iter().map(|server| &server["name"]).collect();
         let variables: Vec<&String> = self.env.keys().collect();
         let cwd = self.cwd.as_ref().map(|cwd| cwd.to_string_lossy());
-        let more: Vec<_> = self.additional_directories.iter().map(|dir| dir.to_string_lossy()).collect();
+        let more: Vec<_> =
+            self.additional_directories.iter().map(|dir| dir.to_string_lossy()).collect();
         let place = json!([self.workspace, cwd, more]);
         let manner = json!([self.adapter, self.mode, self.options, variables, servers]);
         // Digests of older logs are of the label alone.

@@ -64,14 +64,20 @@ impl StartInputs {
             additional_directories: Option<Vec<PathBuf>>,
         }
         let request: Result<Request, _> = frame::peek(frame);
-        let request = request.map_err(|_| CreateError::Cwd { path: "additionalDirectories".into() })?;
+        let request =
+            request.map_err(|_| CreateError::Cwd { path: "additionalDirectories".into() })?;
         Ok(request.params.additional_directories.unwrap_or_default())
     }
 }
 
 impl Inner {
     pub(crate) fn session_dir(&self, log_id: &LogId) -> PathBuf {
-        self.config.state_dir.join("workspaces").join(log_id.bucket()).join("sessions").join(log_id.name())
+        self.config
+            .state_dir
+            .join("workspaces")
+            .join(log_id.bucket())
+            .join("sessions")
+            .join(log_id.name())
     }
 
     pub(crate) fn start_inputs(&self, log_id: &LogId) -> Result<StartInputs, StartFailure> {
@@ -84,11 +90,16 @@ impl Inner {
                 StartFailure::new(message)
             }
         })?;
-        wharf_json::read_own(&text)
-            .map_err(|error| StartFailure::impossible(format!("{} is damaged: {error}", path.display())))
+        wharf_json::read_own(&text).map_err(|error| {
+            StartFailure::impossible(format!("{} is damaged: {error}", path.display()))
+        })
     }
 
-    pub(crate) fn keep_start_inputs(&self, log_id: &LogId, inputs: &StartInputs) -> std::io::Result<()> {
+    pub(crate) fn keep_start_inputs(
+        &self,
+        log_id: &LogId,
+        inputs: &StartInputs,
+    ) -> std::io::Result<()> {
         let text = serde_json::to_vec(inputs).map_err(std::io::Error::other)?;
         write_private(&self.session_dir(log_id).join("start.json"), &text)
     }
@@ -112,7 +123,9 @@ impl Inner {
                 }
             }
         }
-        self.config.serve_tools.advertise(&inputs.capabilities, starter.map(Option::unwrap_or_default))
+        self.config
+            .serve_tools
+            .advertise(&inputs.capabilities, starter.map(Option::unwrap_or_default))
     }
 
     /// Takes over what a client that brings the session back sends anew: MCP servers and directories. An empty list
@@ -151,7 +164,12 @@ impl Inner {
     }
 
     /// Wharf's own files and terminals for a session's agent, which has this pid.
-    pub(crate) fn tools(&self, log_id: &LogId, origin: &Origin, agent_pid: u32) -> Option<FilesAndTerminals> {
+    pub(crate) fn tools(
+        &self,
+        log_id: &LogId,
+        origin: &Origin,
+        agent_pid: u32,
+    ) -> Option<FilesAndTerminals> {
         if self.config.serve_tools == ServeTools::Never {
             return None;
         }
@@ -159,7 +177,8 @@ impl Inner {
         let more = Self::directories_of(&inputs.new_frame);
         let agent = self.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options).ok()?;
         let launch = self.launch_of(&agent, origin, &inputs).ok()?;
-        let roots = Roots::new(PathBuf::from(&*origin.cwd), more).with_sandbox(launch.sandbox.clone());
+        let roots =
+            Roots::new(PathBuf::from(&*origin.cwd), more).with_sandbox(launch.sandbox.clone());
         Some(FilesAndTerminals::new(roots, launch, agent_pid))
     }
 }
@@ -168,7 +187,8 @@ impl Inner {
 /// says nothing new.
 fn renewed(given: &[u8], kept: &str, member: &str) -> Result<Option<String>, ReadError> {
     let path = ["params", member];
-    let Some(new) = Json::parse(given)?.at(&path)?.filter(|list| list.items().next().is_some()) else {
+    let Some(new) = Json::parse(given)?.at(&path)?.filter(|list| list.items().next().is_some())
+    else {
         return Ok(None);
     };
     let kept = Json::parse(kept.as_bytes())?;
@@ -184,8 +204,16 @@ pub fn write_private(path: &Path, text: &[u8]) -> std::io::Result<()> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     }
     let half = path.with_extension("new");
-    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half)?;
-    let written = file.write_all(text).and_then(|()| file.sync_all()).and_then(|()| std::fs::rename(&half, path));
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&half)?;
+    let written = file
+        .write_all(text)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| std::fs::rename(&half, path));
     // A half-written file takes space on a full disk.
     written.inspect_err(|_| drop(std::fs::remove_file(&half)))
 }

@@ -8,8 +8,8 @@ use std::sync::{Arc, PoisonError};
 
 use wharf_core::{AgentInput, EndReason, Input, LifecycleInput, Seq, Session, SessionId, Status};
 use wharf_store::{
-    Engine, FileEngine, FileLease, FileOptions, Index, IndexRow, Lease, LeaseError, Log, LogId, LogStat, LostEpoch,
-    SqliteIndex, StoreError,
+    Engine, FileEngine, FileLease, FileOptions, Index, IndexRow, Lease, LeaseError, Log, LogId,
+    LogStat, LostEpoch, SqliteIndex, StoreError,
 };
 use wharf_transcript::Secrets;
 
@@ -19,7 +19,9 @@ use super::start_limits::StartLimits;
 use super::storage::{Storage, UnreadableLog};
 use super::{Host, Inner, StartPriority, StepLocks, modes};
 use crate::SessionHandle;
-use crate::agent::adoption::{AdoptedAgent, AdoptionContext, FoundAgent, LeftAgent, SilentKeeper, ask_keepers};
+use crate::agent::adoption::{
+    AdoptedAgent, AdoptionContext, FoundAgent, LeftAgent, SilentKeeper, ask_keepers,
+};
 use crate::agent::agent_log::AgentLogs;
 use crate::agent::agent_token::TokenGuard;
 use crate::agent::directory_identity::DirectoryIdentity;
@@ -62,8 +64,15 @@ impl Host {
     #[doc(hidden)]
     pub fn start_on(config: Config, engine: Option<Arc<dyn Engine>>) -> Result<Self, StartError> {
         let root = config.state_dir.clone();
-        let unusable = |why: &dyn std::fmt::Display| StartError::StateDir { path: root.clone(), why: why.to_string() };
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&root).map_err(|error| unusable(&error))?;
+        let unusable = |why: &dyn std::fmt::Display| StartError::StateDir {
+            path: root.clone(),
+            why: why.to_string(),
+        };
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&root)
+            .map_err(|error| unusable(&error))?;
         modes::repair_at_start(&root).map_err(|error| unusable(&error))?;
         let lease = lease(&root).map_err(|error| match error {
             LeaseError::Held { pid, .. } => StartError::Held {
@@ -72,12 +81,14 @@ impl Host {
             },
             error @ (LeaseError::LastEpoch { .. } | LeaseError::Io { .. }) => unusable(&error),
         })?;
-        let identity = DirectoryIdentity::load_or_create(&root).map_err(|error| unusable(&error))?;
+        let identity =
+            DirectoryIdentity::load_or_create(&root).map_err(|error| unusable(&error))?;
         let state_id = identity.id.clone();
         let records = ProcessRecords::new(root.join("run"), identity);
         // A directory that cannot be listed is not taken for an empty one: sessions would end without their agents' last output.
         let left = records.take_left_trees().map_err(|error| unusable(&error))?;
-        if let Some(tree) = left.iter().find(|tree| is_below(std::process::id(), tree.keeper_pid())) {
+        if let Some(tree) = left.iter().find(|tree| is_below(std::process::id(), tree.keeper_pid()))
+        {
             return Err(StartError::InsideAgent { session: tree.kept.session.clone() });
         }
         let mut agents = ask_keepers(left, &records);
@@ -94,7 +105,8 @@ impl Host {
         if let Err(error) = workspaces.list() {
             tracing::warn!(%error, "the registry of workspaces cannot be read");
         }
-        let initialize_cache = Arc::new(InitializeCache::load(root.join("initialize.json"), &state_id));
+        let initialize_cache =
+            Arc::new(InitializeCache::load(root.join("initialize.json"), &state_id));
         let secrets = if config.redact_output { Secrets::Hidden } else { Secrets::Shown };
         let logs = AgentLogs::new(config.redact_output);
         let inner = Arc::new(Inner {
@@ -113,9 +125,9 @@ impl Host {
             locks: StepLocks::default(),
         });
         let back = inner.reconcile(&*index, agents)?;
-        inner
-            .people
-            .retain_sessions(|id| inner.registry.get(id).is_some() || inner.storage.unreadable().contains_key(id));
+        inner.people.retain_sessions(|id| {
+            inner.registry.get(id).is_some() || inner.storage.unreadable().contains_key(id)
+        });
         let host = Self { inner };
         host.bring_back(back);
         host.recount_tokens();
@@ -189,7 +201,13 @@ impl Host {
     /// clients, who do not wait for all of these.
     fn bring_back(&self, mut sessions: Vec<(StartPriority, SessionId)>) {
         sessions.sort();
-        let at_once = self.inner.config.limits.starts.saturating_sub(1).clamp(1, sessions.len().max(1));
+        let at_once = self
+            .inner
+            .config
+            .limits
+            .starts
+            .saturating_sub(1)
+            .clamp(1, sessions.len().max(1));
         let sessions = Arc::new(std::sync::Mutex::new(VecDeque::from(sessions)));
         for _ in 0..at_once {
             let host = self.clone();
@@ -210,12 +228,23 @@ impl Host {
             match handle.come_back(need).await {
                 Ok(()) => break,
                 Err(CallError::StorageFull) => tokio::time::sleep(RETURN_RETRY_AFTER).await,
-                Err(error @ (CallError::TooMany { .. } | CallError::LogFull { .. } | CallError::Storage(_))) => {
-                    handle.span().in_scope(|| tracing::warn!(session = %id, %error, "a session did not come back"));
+                Err(
+                    error @ (CallError::TooMany { .. }
+                    | CallError::LogFull { .. }
+                    | CallError::Storage(_)),
+                ) => {
+                    handle.span().in_scope(
+                        || tracing::warn!(session = %id, %error, "a session did not come back"),
+                    );
                     return;
                 }
                 // Another caller was faster, or the session is gone.
-                Err(CallError::Refused(_) | CallError::NotWritten { .. } | CallError::Left | CallError::Gone) => return,
+                Err(
+                    CallError::Refused(_)
+                    | CallError::NotWritten { .. }
+                    | CallError::Left
+                    | CallError::Gone,
+                ) => return,
             }
         }
         // A start that hangs ends by its own timeout.
@@ -245,10 +274,17 @@ impl Inner {
         let mut fresh = Vec::new();
         let mut by_session: HashMap<_, Vec<LeftAgent>> = HashMap::new();
         for agent in agents {
-            by_session.entry(SessionId::new(agent.tree().kept.session.as_str())).or_default().push(agent);
+            by_session
+                .entry(SessionId::new(agent.tree().kept.session.as_str()))
+                .or_default()
+                .push(agent);
         }
-        let mut rows: HashMap<_, IndexRow> =
-            index.all().unwrap_or_default().into_iter().map(|row| (row.id.clone(), row)).collect();
+        let mut rows: HashMap<_, IndexRow> = index
+            .all()
+            .unwrap_or_default()
+            .into_iter()
+            .map(|row| (row.id.clone(), row))
+            .collect();
         for stat in self.storage.engine().list()? {
             let row = rows.remove(&stat.id);
             crate::ids::sort_ids_after(&SessionId::new(stat.id.name()));
@@ -261,11 +297,20 @@ impl Inner {
                     let log_id = stat.id;
                     let bytes = stat.bytes;
                     let descriptor = Arc::new(descriptor);
-                    self.registry
-                        .put(id, KnownSession::Cold { log_id, descriptor, snapshot, bytes, has_log_failed: false });
+                    self.registry.put(
+                        id,
+                        KnownSession::Cold {
+                            log_id,
+                            descriptor,
+                            snapshot,
+                            bytes,
+                            has_log_failed: false,
+                        },
+                    );
                 }
                 None => {
-                    let agents = by_session.remove(&SessionId::new(stat.id.name())).unwrap_or_default();
+                    let agents =
+                        by_session.remove(&SessionId::new(stat.id.name())).unwrap_or_default();
                     back.extend(self.recover(&stat, row.as_ref(), agents, &mut fresh));
                 }
             }
@@ -280,15 +325,17 @@ impl Inner {
 
     /// Is this one to be started again by itself, and how much is that needed?
     pub(crate) fn wants_back(&self, descriptor: &Descriptor) -> Option<StartPriority> {
-        let queued =
-            (descriptor.queued > 0).then(|| StartPriority::Queued(descriptor.queued_since.unwrap_or_default()));
+        let queued = (descriptor.queued > 0)
+            .then(|| StartPriority::Queued(descriptor.queued_since.unwrap_or_default()));
         let need = match self.config.resume_on_start {
             ResumeOnStart::None => None,
             ResumeOnStart::Queued => queued,
             ResumeOnStart::All => Some(queued.unwrap_or(StartPriority::Nobody)),
         };
-        let was_ended =
-            matches!(descriptor.end_reason, Some(EndReason::User | EndReason::Closed | EndReason::Finished));
+        let was_ended = matches!(
+            descriptor.end_reason,
+            Some(EndReason::User | EndReason::Closed | EndReason::Finished)
+        );
         need.filter(|_| descriptor.resumable && !was_ended)
     }
 
@@ -307,15 +354,22 @@ impl Inner {
                 let start = session.state().start.0;
                 let has_session = session.state().agent_session.is_some();
                 // An agent is kept once the log holds the end of its start: there, the log has lost that.
-                if shared.has_losses() && has_session && agents.iter().any(|agent| agent.tree().kept.start == start) {
+                if shared.has_losses()
+                    && has_session
+                    && agents.iter().any(|agent| agent.tree().kept.start == start)
+                {
                     session.recall_running_agent();
-                    shared.set_descriptor(Arc::new(Descriptor::of_session(&session, &shared.attention)));
+                    shared.set_descriptor(Arc::new(Descriptor::of_session(
+                        &session,
+                        &shared.attention,
+                    )));
                 }
                 if let Some(first) = self.find_agent(agents, &session, &shared) {
                     self.spawn_with_agent(session, shared, first);
                     return None;
                 }
-                let step = session.handle(Input::Lifecycle(LifecycleInput::HostRestarted), Now::millis());
+                let step =
+                    session.handle(Input::Lifecycle(LifecycleInput::HostRestarted), Now::millis());
                 let descriptor = Descriptor::of_session(&session, &shared.attention);
                 let need = self.wants_back(&descriptor).map(|need| (need, shared.id.clone()));
                 if step.events.is_empty() {
@@ -334,8 +388,12 @@ impl Inner {
             Err(error) => {
                 tracing::error!(log = %stat.id, %error, "this session cannot be read and is left alone");
                 // Output on the disk waits until somebody has repaired the log.
-                agents
-                    .retain(|agent| !matches!(agent, LeftAgent::Found(FoundAgent::Ended(_)) | LeftAgent::Unopened(_)));
+                agents.retain(|agent| {
+                    !matches!(
+                        agent,
+                        LeftAgent::Found(FoundAgent::Ended(_)) | LeftAgent::Unopened(_)
+                    )
+                });
                 agents.into_iter().for_each(|agent| self.end_left_agent(agent));
                 let unreadable = UnreadableLog { log_id: stat.id.clone(), why: error.to_string() };
                 self.storage.unreadable().insert(SessionId::new(stat.id.name()), unreadable);
@@ -381,37 +439,52 @@ impl Inner {
 
     /// Finds the running agent of a session and takes it over, now or when its keeper answers. Returns `None` if there is none. All
     /// other agents are ended.
-    pub(super) fn find_agent(&self, agents: Vec<LeftAgent>, session: &Session, shared: &Shared) -> Option<FirstStart> {
+    pub(super) fn find_agent(
+        &self,
+        agents: Vec<LeftAgent>,
+        session: &Session,
+        shared: &Shared,
+    ) -> Option<FirstStart> {
         let state = session.state();
-        let is_wanted = |agent: &LeftAgent| state.status == Status::Running && state.start.0 == agent.tree().kept.start;
+        let is_wanted = |agent: &LeftAgent| {
+            state.status == Status::Running && state.start.0 == agent.tree().kept.start
+        };
         let (mut wanted, others): (Vec<_>, Vec<_>) = agents.into_iter().partition(is_wanted);
         others.into_iter().for_each(|agent| self.end_left_agent(agent));
         // A keeper that has left the output meanwhile was perhaps silent before. The output is all that there is then.
-        wanted.sort_by_key(|agent| matches!(agent, LeftAgent::Found(FoundAgent::Ended(_)) | LeftAgent::Unopened(_)));
+        wanted.sort_by_key(|agent| {
+            matches!(agent, LeftAgent::Found(FoundAgent::Ended(_)) | LeftAgent::Unopened(_))
+        });
         let agent = wanted.pop()?;
         for other in wanted {
             match other {
                 LeftAgent::Found(FoundAgent::Ended(_)) | LeftAgent::Unopened(_) => {
                     tracing::warn!(session = %shared.id, "the output of an agent is on the disk twice");
                 }
-                LeftAgent::Found(FoundAgent::Kept(_)) | LeftAgent::Silent(_) => self.end_left_agent(other),
+                LeftAgent::Found(FoundAgent::Kept(_)) | LeftAgent::Silent(_) => {
+                    self.end_left_agent(other)
+                }
             }
         }
         let mut first = FirstStart::default();
         match agent {
-            LeftAgent::Found(agent) => match self.adopt_agent(agent, None, session.head(), shared) {
-                Takeover::Done(adopted) => first.adopted = Some(adopted),
-                Takeover::PutOff { tree, why } => {
-                    warn_of_put_off_output(&shared.id, &why);
-                    first.silent_keeper = Some(SilentKeeper::of_left_output(tree, 0));
+            LeftAgent::Found(agent) => {
+                match self.adopt_agent(agent, None, session.head(), shared) {
+                    Takeover::Done(adopted) => first.adopted = Some(adopted),
+                    Takeover::PutOff { tree, why } => {
+                        warn_of_put_off_output(&shared.id, &why);
+                        first.silent_keeper = Some(SilentKeeper::of_left_output(tree, 0));
+                    }
+                    Takeover::Failed => return None,
                 }
-                Takeover::Failed => return None,
-            },
+            }
             LeftAgent::Silent(tree) => {
                 let records = self.agents.records();
                 first.silent_keeper = Some(SilentKeeper::new(tree, records, self.agents.tokens()));
             }
-            LeftAgent::Unopened(tree) => first.silent_keeper = Some(SilentKeeper::of_left_output(tree, 0)),
+            LeftAgent::Unopened(tree) => {
+                first.silent_keeper = Some(SilentKeeper::of_left_output(tree, 0))
+            }
         }
         // Its agent runs already: without a permit it is over the limit, and new sessions are refused.
         first.permit = self.start_limits.take_session();
@@ -429,10 +502,13 @@ impl Inner {
         let session_time = adopted.and_then(|adopted| adopted.turn_status.session_time());
         let now = session_time.unwrap_or_else(Now::millis);
         // The keeper knows whether a turn runs, if the log does not tell it any more.
-        let is_idle = shared.has_losses() && adopted.is_some_and(|agent| !agent.turn_status.is_running);
-        let is_keeper_gone = first.silent_keeper.as_ref().is_some_and(|keeper| keeper.presence.is_gone());
+        let is_idle =
+            shared.has_losses() && adopted.is_some_and(|agent| !agent.turn_status.is_running);
+        let is_keeper_gone =
+            first.silent_keeper.as_ref().is_some_and(|keeper| keeper.presence.is_gone());
         let has_ended = is_keeper_gone || adopted.is_some_and(|agent| agent.has_ended);
-        let step = session.handle(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle, has_ended }), now);
+        let step = session
+            .handle(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle, has_ended }), now);
         self.spawn_task(session, shared, step, first)
     }
 
@@ -513,7 +589,12 @@ impl Inner {
     }
 
     /// Makes a session known that needs no task, since it has had its end. What the index has to be told of it.
-    pub(super) fn list(&self, shared: &Shared, descriptor: Descriptor, snapshot: Option<Seq>) -> SessionRow {
+    pub(super) fn list(
+        &self,
+        shared: &Shared,
+        descriptor: Descriptor,
+        snapshot: Option<Seq>,
+    ) -> SessionRow {
         let log_id = shared.log_id.clone();
         let descriptor = Arc::new(descriptor);
         let head = shared.log.head();
@@ -526,7 +607,13 @@ impl Inner {
             has_log_failed: false,
         };
         self.registry.put(shared.id.clone(), cold);
-        SessionRow { id: log_id, seq: head.seq, bytes: head.bytes, snapshot, descriptor }
+        SessionRow {
+            id: log_id,
+            seq: head.seq,
+            bytes: head.bytes,
+            snapshot,
+            descriptor,
+        }
     }
 }
 

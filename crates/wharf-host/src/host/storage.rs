@@ -54,7 +54,12 @@ pub(crate) struct Storage {
 
 impl Storage {
     pub(super) fn new(engine: Arc<dyn Engine>, lease: FileLease) -> Self {
-        Self { engine, lease, unreadable: Mutex::default(), probed: tokio::sync::Mutex::default() }
+        Self {
+            engine,
+            lease,
+            unreadable: Mutex::default(),
+            probed: tokio::sync::Mutex::default(),
+        }
     }
 
     pub(super) fn engine(&self) -> &Arc<dyn Engine> {

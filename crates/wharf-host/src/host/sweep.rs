@@ -53,7 +53,9 @@ pub(super) fn sweep_sessions(host: &Arc<Inner>) {
     tokio::spawn(async move {
         let mut reported = HashSet::new();
         loop {
-            let Some(interval) = weak.upgrade().map(|host| sweep_interval(&host.config)) else { return };
+            let Some(interval) = weak.upgrade().map(|host| sweep_interval(&host.config)) else {
+                return;
+            };
             tokio::time::sleep(interval).await;
             sweep_once(&weak, &mut reported).await;
         }
@@ -61,7 +63,12 @@ pub(super) fn sweep_sessions(host: &Arc<Inner>) {
 }
 
 fn sweep_interval(config: &Config) -> Duration {
-    let shortest = config.retention.shortest().into_iter().chain(config.session.unused_ttl.to_std()).min();
+    let shortest = config
+        .retention
+        .shortest()
+        .into_iter()
+        .chain(config.session.unused_ttl.to_std())
+        .min();
     let share = shortest.map_or(MAX_SWEEP_INTERVAL, |shortest| shortest / SWEEPS_PER_SHORTEST);
     share.clamp(MIN_SWEEP_INTERVAL, MAX_SWEEP_INTERVAL)
 }
@@ -72,7 +79,9 @@ async fn sweep_once(host: &Weak<Inner>, reported: &mut HashSet<SessionId>) {
     let Some(inner) = host.upgrade() else { return };
     let host = Host::from_inner(inner);
     let mut tried = HashSet::new();
-    while let Some((id, why)) = host.choose_now(reported).into_iter().find(|(id, _)| tried.insert(id.clone())) {
+    while let Some((id, why)) =
+        host.choose_now(reported).into_iter().find(|(id, _)| tried.insert(id.clone()))
+    {
         host.forget_chosen(&id, why).await;
         // A long sweep leaves room for others, who may change the next choice.
         tokio::task::yield_now().await;
@@ -85,7 +94,8 @@ impl Host {
         let retention = &self.config().retention;
         let session = &self.config().session;
         let unused_ttl = session.unused_ttl.to_millis();
-        let mut chosen = choose_forgotten(&list_swept(&self.inner), retention, unused_ttl, Now::millis());
+        let mut chosen =
+            choose_forgotten(&list_swept(&self.inner), retention, unused_ttl, Now::millis());
         reported.retain(|id| chosen.iter().any(|(known, _)| known == id));
         chosen.retain(|(id, why)| {
             let is_kept = retention.dry_run && *why != ForgetReason::NeverPrompted;
@@ -104,8 +114,12 @@ impl Host {
         }
         match self.forget_unused(id).await {
             Ok(Some(_)) => tracing::info!(session = %id, reason, "a session was forgotten"),
-            Ok(None) => tracing::debug!(session = %id, reason, "a session is not forgotten: it is in use, or gone"),
-            Err(error) => tracing::warn!(session = %id, reason, %error, "a session could not be forgotten"),
+            Ok(None) => {
+                tracing::debug!(session = %id, reason, "a session is not forgotten: it is in use, or gone")
+            }
+            Err(error) => {
+                tracing::warn!(session = %id, reason, %error, "a session could not be forgotten")
+            }
         }
     }
 
@@ -115,7 +129,8 @@ impl Host {
         if !handle.descriptor().status.is_alive() {
             return true;
         }
-        let ended = handle.sleep(EndReason::Idle, ForgetReason::NeverPrompted.as_str().into()).await;
+        let ended =
+            handle.sleep(EndReason::Idle, ForgetReason::NeverPrompted.as_str().into()).await;
         match ended {
             Ok(()) | Err(CallError::Gone) => true,
             Err(error) => {
@@ -153,16 +168,23 @@ fn choose_forgotten(
         .collect();
     let is_free = |session: &&SweptSession| {
         let known = &session.known;
-        let is_wanted = known.clients > 0 || known.queued > 0 || known.attention.asks > 0 || known.archived;
+        let is_wanted =
+            known.clients > 0 || known.queued > 0 || known.attention.asks > 0 || known.archived;
         !is_wanted && !busy.contains(&SessionId::new(known.id.as_str()))
     };
     let mut chosen: Vec<(SessionId, ForgetReason)> = Vec::new();
     let mut ended: BTreeMap<&str, Vec<(Millis, &Descriptor)>> = BTreeMap::new();
     for session in sessions.iter().filter(is_free) {
         let known = &*session.known;
-        let ended_at = known.ended_at.as_deref().and_then(parse_timestamp).filter(|_| !known.status.is_alive());
+        let ended_at = known
+            .ended_at
+            .as_deref()
+            .and_then(parse_timestamp)
+            .filter(|_| !known.status.is_alive());
         let is_past = |since: Option<Millis>, ttl: Option<Millis>| {
-            since.zip(ttl).is_some_and(|(since, ttl)| now.0.saturating_sub(since.0) >= ttl.0)
+            since
+                .zip(ttl)
+                .is_some_and(|(since, ttl)| now.0.saturating_sub(since.0) >= ttl.0)
         };
         if known.unused && is_past(session.alone_since.or(ended_at), unused_ttl) {
             chosen.push((SessionId::new(known.id.as_str()), ForgetReason::NeverPrompted));
@@ -174,9 +196,15 @@ fn choose_forgotten(
         let (keep_for, keep_sessions) = retention.of_workspace(workspace);
         ended.sort_by(|(a_at, a), (b_at, b)| (b_at, &b.id).cmp(&(a_at, &a.id)));
         for (place, (ended_at, known)) in ended.into_iter().enumerate() {
-            let is_old = keep_for.to_millis().is_some_and(|keep_for| now.0.saturating_sub(ended_at.0) >= keep_for.0);
+            let is_old = keep_for
+                .to_millis()
+                .is_some_and(|keep_for| now.0.saturating_sub(ended_at.0) >= keep_for.0);
             let is_beyond = keep_sessions.is_some_and(|count| place >= count);
-            let why = if is_old { Some(ForgetReason::Old) } else { is_beyond.then_some(ForgetReason::TooMany) };
+            let why = if is_old {
+                Some(ForgetReason::Old)
+            } else {
+                is_beyond.then_some(ForgetReason::TooMany)
+            };
             chosen.extend(why.map(|why| (SessionId::new(known.id.as_str()), why)));
         }
     }

@@ -36,7 +36,9 @@ pub struct Upload {
 pub enum UploadError {
     #[error("no upload {0:?} in this session")]
     Unknown(String),
-    #[error("the session has {limit} of uploads, which is as much as it may have; start a new session")]
+    #[error(
+        "the session has {limit} of uploads, which is as much as it may have; start a new session"
+    )]
     Quota { limit: String },
     #[error("the disk is full")]
     DiskFull,
@@ -61,7 +63,8 @@ impl Host {
         data: bytes::Bytes,
     ) -> Option<Result<Upload, UploadError>> {
         let folder = self.uploads_folder(session)?;
-        let stored = tokio::task::spawn_blocking(move || store(&folder, name, mime_type, &data)).await;
+        let stored =
+            tokio::task::spawn_blocking(move || store(&folder, name, mime_type, &data)).await;
         Some(stored.unwrap_or_else(|error| Err(UploadError::Io(std::io::Error::other(error)))))
     }
 
@@ -83,7 +86,12 @@ impl Host {
     }
 }
 
-fn store(folder: &Path, name: String, mime_type: String, data: &[u8]) -> Result<Upload, UploadError> {
+fn store(
+    folder: &Path,
+    name: String,
+    mime_type: String,
+    data: &[u8],
+) -> Result<Upload, UploadError> {
     let _one = STORING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut count = 0;
     let mut bytes = data.len() as u64;
@@ -128,7 +136,8 @@ fn read(folder: &Path, id: &str) -> Result<(Upload, PathBuf, Vec<u8>), UploadErr
         read => read.map_err(UploadError::from),
     };
     let about = open(&folder.join(format!("{id}.json")))?;
-    let upload = wharf_json::read_own(&about).map_err(|error| UploadError::Io(std::io::Error::other(error)))?;
+    let upload = wharf_json::read_own(&about)
+        .map_err(|error| UploadError::Io(std::io::Error::other(error)))?;
     let path = folder.join(format!("{id}.data"));
     let data = open(&path)?;
     Ok((upload, path, data))

@@ -20,8 +20,13 @@ impl Host {
 
     /// Takes a workspace out of the registry. Its sessions stay, with their logs, unless `purge` says otherwise; that
     /// is refused while one of them runs.
-    pub async fn remove_workspace(&self, slug: &str, purge: bool) -> Result<RemovedWorkspace, WorkspaceError> {
-        let of_slug = || self.descriptors().into_iter().filter(|known| known.workspace_slug == slug);
+    pub async fn remove_workspace(
+        &self,
+        slug: &str,
+        purge: bool,
+    ) -> Result<RemovedWorkspace, WorkspaceError> {
+        let of_slug =
+            || self.descriptors().into_iter().filter(|known| known.workspace_slug == slug);
         let mut purged = 0;
         if purge && self.inner.workspaces.list()?.get(slug).is_some() {
             let live = of_slug().filter(|known| known.status.is_alive()).count();
@@ -31,8 +36,10 @@ impl Host {
             // Before the name goes: what fails here can be tried again. One that is started meanwhile stays.
             for known in of_slug().filter(|known| !known.status.is_alive()) {
                 let forgotten = self.forget(&SessionId::new(known.id.as_str())).await;
-                let why =
-                    |error: super::OpenError| WorkspaceError::Purge { slug: slug.to_owned(), why: error.to_string() };
+                let why = |error: super::OpenError| WorkspaceError::Purge {
+                    slug: slug.to_owned(),
+                    why: error.to_string(),
+                };
                 purged += usize::from(forgotten.map_err(why)?.is_some());
             }
         }

@@ -75,7 +75,9 @@ pub struct ByteHolder {
 
 impl std::fmt::Debug for ByteHolder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ByteHolder").field("direction", &self.direction).finish_non_exhaustive()
+        f.debug_struct("ByteHolder")
+            .field("direction", &self.direction)
+            .finish_non_exhaustive()
     }
 }
 
@@ -96,7 +98,9 @@ impl ByteHolder {
     }
 
     fn stalled_for(&self) -> Option<Duration> {
-        lock(&self.stalled_since).filter(|_| !self.is_closed()).map(|since| since.elapsed())
+        lock(&self.stalled_since)
+            .filter(|_| !self.is_closed())
+            .map(|since| since.elapsed())
     }
 }
 
@@ -200,7 +204,8 @@ impl ByteBudget {
     pub fn charge_out(self: &Arc<Self>, bytes: usize) -> BytePermit {
         let mut in_use = lock(&self.in_use);
         in_use.outbound += bytes;
-        let is_over = in_use.outbound > self.outbound_limit || in_use.inbound + in_use.outbound > self.total_limit;
+        let is_over = in_use.outbound > self.outbound_limit
+            || in_use.inbound + in_use.outbound > self.total_limit;
         drop(in_use);
         if is_over {
             self.relieve();
@@ -260,10 +265,15 @@ impl ByteBudget {
 
     /// Closes the holder that has stalled for longest; false if none has for too long.
     fn close_longest_stalled(&self, direction: Direction) -> bool {
-        let holders: Vec<Arc<ByteHolder>> = lock(&self.holders).iter().filter_map(Weak::upgrade).collect();
+        let holders: Vec<Arc<ByteHolder>> =
+            lock(&self.holders).iter().filter_map(Weak::upgrade).collect();
         let stalled = holders.iter().filter(|holder| holder.direction == direction);
-        let longest = stalled.filter_map(|holder| Some((holder.stalled_for()?, holder))).max_by_key(|(long, _)| *long);
-        let Some((stalled, holder)) = longest.filter(|(long, _)| *long >= self.stall_limit) else { return false };
+        let longest = stalled
+            .filter_map(|holder| Some((holder.stalled_for()?, holder)))
+            .max_by_key(|(long, _)| *long);
+        let Some((stalled, holder)) = longest.filter(|(long, _)| *long >= self.stall_limit) else {
+            return false;
+        };
         holder.is_closed.store(true, Ordering::Release);
         self.closings(direction).add(1);
         let kind = holder.kind;
@@ -292,7 +302,8 @@ impl BytePermit {
         let budget = &self.budget;
         let mut in_use = lock(&budget.in_use);
         let inbound = in_use.inbound + more;
-        let fits = inbound <= budget.inbound_limit && inbound + in_use.outbound <= budget.total_limit;
+        let fits =
+            inbound <= budget.inbound_limit && inbound + in_use.outbound <= budget.total_limit;
         if fits {
             in_use.inbound = inbound;
         }

@@ -46,7 +46,9 @@ impl CountLimit {
 
     /// Waits for a permit. Callers get one in the order in which they came.
     pub async fn acquire(&self) -> CountPermit {
-        CountPermit { _permit: Arc::clone(&self.permits).acquire_owned().await.ok() }
+        CountPermit {
+            _permit: Arc::clone(&self.permits).acquire_owned().await.ok(),
+        }
     }
 }
 

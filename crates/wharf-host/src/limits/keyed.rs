@@ -40,7 +40,9 @@ impl<K> Clone for KeyedLimit<K> {
 
 impl<K: Clone + Eq + Hash> KeyedLimit<K> {
     pub fn new(max_per_key: usize, max_total: usize) -> Self {
-        Self { shared: Arc::new(Shared { max_per_key, max_total, held: Mutex::default() }) }
+        Self {
+            shared: Arc::new(Shared { max_per_key, max_total, held: Mutex::default() }),
+        }
     }
 
     pub fn max_per_key(&self) -> usize {
@@ -115,7 +117,8 @@ mod tests {
     #[test]
     fn all_keys_together_have_a_limit() {
         let limit = KeyedLimit::new(2, 3);
-        let held = [limit.try_acquire("a"), limit.try_acquire("a"), limit.try_acquire("b")].map(Result::unwrap);
+        let held = [limit.try_acquire("a"), limit.try_acquire("a"), limit.try_acquire("b")]
+            .map(Result::unwrap);
         assert_eq!(limit.try_acquire("b").unwrap_err(), LimitReached::OfAll);
         assert_eq!(limit.try_acquire("c").unwrap_err(), LimitReached::OfAll);
         assert_eq!(limit.try_acquire("a").unwrap_err(), LimitReached::OfKey);

@@ -125,7 +125,10 @@ mod tests {
             assert_eq!(limit.take("a", start), Ok(()));
         }
         let wait = retry_after(&limit, "a", start).unwrap();
-        assert!((Duration::from_millis(9_999)..=Duration::from_millis(10_001)).contains(&wait), "{wait:?}");
+        assert!(
+            (Duration::from_millis(9_999)..=Duration::from_millis(10_001)).contains(&wait),
+            "{wait:?}"
+        );
         assert_eq!(limit.take("b", start), Ok(()), "another key is not concerned");
         assert!(limit.take("a", after(9)).is_err());
         assert_eq!(limit.take("a", after(11)), Ok(()));

@@ -23,7 +23,10 @@ impl RequestLimit {
     /// All requests together may be as large as `max_messages` messages of `message_bytes`.
     pub fn new(max_requests: usize, max_messages: usize, message_bytes: usize) -> Self {
         let units = max_messages.saturating_mul(message_bytes.div_ceil(UNIT_BYTES));
-        Self { requests: CountLimit::new(max_requests), units: CountLimit::new(units) }
+        Self {
+            requests: CountLimit::new(max_requests),
+            units: CountLimit::new(units),
+        }
     }
 
     /// Returns `None` if too many requests are under way, or too large ones.
@@ -48,6 +51,10 @@ mod tests {
         assert!(limit.try_acquire(1).is_none(), "one too many");
         drop(many);
         assert!(limit.try_acquire(1 << 20).is_some());
-        assert_eq!((limit.requests.in_use(), limit.units.in_use()), (0, 0), "a refused request holds nothing");
+        assert_eq!(
+            (limit.requests.in_use(), limit.units.in_use()),
+            (0, 0),
+            "a refused request holds nothing"
+        );
     }
 }

@@ -50,7 +50,10 @@ impl Family {
 
     pub fn histogram(name: &'static str, help: &'static str, classes: Classes) -> Self {
         let sample = Sample { label: None, value: Value::Classes(classes) };
-        Self { samples: vec![sample], ..Self::new(Kind::Histogram, name, help) }
+        Self {
+            samples: vec![sample],
+            ..Self::new(Kind::Histogram, name, help)
+        }
     }
 
     /// With its only number.
@@ -63,7 +66,8 @@ impl Family {
     /// With its only number, in seconds.
     #[must_use]
     pub fn seconds(mut self, millis: u64) -> Self {
-        self.samples.push(Sample { label: None, value: Value::Real(millis as f64 / 1_000.0) });
+        self.samples
+            .push(Sample { label: None, value: Value::Real(millis as f64 / 1_000.0) });
         self
     }
 

@@ -173,9 +173,10 @@ impl Metrics {
 /// The end of a prompt in one word.
 pub(crate) fn outcome(end: &PromptEnd) -> &'static str {
     match end {
-        PromptEnd::Answered { stop_reason, .. } => {
-            PROMPT_OUTCOMES[..5].iter().find(|known| **known == &**stop_reason).unwrap_or(&"other")
-        }
+        PromptEnd::Answered { stop_reason, .. } => PROMPT_OUTCOMES[..5]
+            .iter()
+            .find(|known| **known == &**stop_reason)
+            .unwrap_or(&"other"),
         PromptEnd::Failed { .. } => "failed",
         PromptEnd::Cancelled => "cancelled",
         PromptEnd::Removed { .. } => "removed",

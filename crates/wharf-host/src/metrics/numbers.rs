@@ -21,7 +21,8 @@ impl Counter {
 pub(crate) const DISK_BUCKET_SECONDS: &[f64] =
     &[0.000_01, 0.000_1, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0];
 /// From a tenth of a second to a day: what people and models take.
-pub(crate) const WORK_BUCKET_SECONDS: &[f64] = &[0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 86_400.0];
+pub(crate) const WORK_BUCKET_SECONDS: &[f64] =
+    &[0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 86_400.0];
 /// More bounds than any of the above.
 const MAX_BUCKETS: usize = 12;
 
@@ -48,20 +49,33 @@ pub struct Classes {
 impl Histogram {
     pub(crate) fn new(bounds: &'static [f64]) -> Self {
         debug_assert!(bounds.len() < MAX_BUCKETS, "too many classes");
-        Self { bounds, classes: std::array::from_fn(|_| AtomicU64::new(0)), nanos: AtomicU64::new(0) }
+        Self {
+            bounds,
+            classes: std::array::from_fn(|_| AtomicU64::new(0)),
+            nanos: AtomicU64::new(0),
+        }
     }
 
     pub fn observe(&self, took: Duration) {
         let seconds = took.as_secs_f64();
-        let class = self.bounds.iter().position(|bound| seconds <= *bound).unwrap_or(self.bounds.len());
+        let class = self
+            .bounds
+            .iter()
+            .position(|bound| seconds <= *bound)
+            .unwrap_or(self.bounds.len());
         if let Some(count) = self.classes.get(class) {
             count.fetch_add(1, Ordering::Relaxed);
         }
-        self.nanos.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.nanos
+            .fetch_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     pub fn classes(&self) -> Classes {
-        let counts = self.classes.iter().take(self.bounds.len() + 1).map(|count| count.load(Ordering::Relaxed));
+        let counts = self
+            .classes
+            .iter()
+            .take(self.bounds.len() + 1)
+            .map(|count| count.load(Ordering::Relaxed));
         let sum = Duration::from_nanos(self.nanos.load(Ordering::Relaxed)).as_secs_f64();
         Classes { bounds: self.bounds, counts: counts.collect(), sum }
     }

@@ -30,12 +30,17 @@ pub(super) fn of_reported_usage(known: &[Arc<Descriptor>]) -> Vec<Family> {
         ("cached_read", cached_read),
         ("cached_write", cached_write),
     ];
-    let mut of_tokens =
-        Family::gauge("wharf_reported_tokens", "Tokens that agents reported for the turns of all sessions");
+    let mut of_tokens = Family::gauge(
+        "wharf_reported_tokens",
+        "Tokens that agents reported for the turns of all sessions",
+    );
     for (kind, count) in counts.into_iter().filter_map(|(kind, count)| Some((kind, count?))) {
         of_tokens = of_tokens.with("kind", kind, Value::Whole(count));
     }
-    let mut of_costs = Family::gauge("wharf_reported_cost", "Cost that agents reported for all sessions, by currency");
+    let mut of_costs = Family::gauge(
+        "wharf_reported_cost",
+        "Cost that agents reported for all sessions, by currency",
+    );
     for (currency, amount) in costs {
         let exact = UsageCost::new(amount, String::new()).amount;
         of_costs = of_costs.with("currency", currency, Value::Real(exact));
@@ -56,8 +61,7 @@ mod tests {
     use super::*;
 
     fn session_with_cost(amount: &str) -> Arc<Descriptor> {
-        let usage =
-            json!({ "turns": 0, "tokens": {}, "lastTurn": {}, "cost": { "amount": amount, "currency": "USD" } });
+        let usage = json!({ "turns": 0, "tokens": {}, "lastTurn": {}, "cost": { "amount": amount, "currency": "USD" } });
         let summary = json!({
             "id": "a", "adapterSlug": "any", "workspaceSlug": "default", "cwd": "/", "status": "exited",
             "startedAt": "", "turn": "idle", "queued": 0, "clients": 0, "lastSeq": 9, "resumable": true,
@@ -70,8 +74,10 @@ mod tests {
     fn sum_of_costs_is_an_exact_decimal_and_finite() {
         for (amounts, sum) in [(["0.1", "0.2"], 0.3), (["1e308", "1e308"], f64::MAX)] {
             let families = of_reported_usage(&amounts.map(session_with_cost));
-            let expected =
-                Family::gauge("wharf_reported_cost", "Cost that agents reported for all sessions, by currency");
+            let expected = Family::gauge(
+                "wharf_reported_cost",
+                "Cost that agents reported for all sessions, by currency",
+            );
             let expected = expected.with("currency", "USD", Value::Real(sum));
             assert_eq!(format!("{:?}", families[1]), format!("{expected:?}"));
         }

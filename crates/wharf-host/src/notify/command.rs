@@ -29,13 +29,20 @@ pub enum CommandFailure {
 
 impl Host {
     /// Runs the notify command for one notification. It runs below a keeper, as agents do: it does not outlive the host.
-    pub async fn run_notify_command(&self, notification: &Notification) -> Result<(), CommandFailure> {
+    pub async fn run_notify_command(
+        &self,
+        notification: &Notification,
+    ) -> Result<(), CommandFailure> {
         let settings = &self.config().notify;
         if settings.command.is_empty() {
             return Err(CommandFailure::NotSet);
         }
         let limit = settings.timeout.to_std().unwrap_or_default();
-        let launch = self.inner().launch_command(settings.command.clone(), list_variables(notification), home_dir());
+        let launch = self.inner().launch_command(
+            settings.command.clone(),
+            list_variables(notification),
+            home_dir(),
+        );
         // Dropping the process ends its whole tree.
         let run = async {
             let (mut process, mut stdin, stdout, stderr) =
@@ -53,9 +60,14 @@ impl Host {
                 return Ok(());
             }
             let output = [String::from_utf8_lossy(&output).into_owned(), stderr.text()].concat();
-            Err(CommandFailure::Failed { how: describe_exit(&exit), output: output.trim().to_owned() })
+            Err(CommandFailure::Failed {
+                how: describe_exit(&exit),
+                output: output.trim().to_owned(),
+            })
         };
-        tokio::time::timeout(limit, run).await.unwrap_or(Err(CommandFailure::TimedOut { limit }))
+        tokio::time::timeout(limit, run)
+            .await
+            .unwrap_or(Err(CommandFailure::TimedOut { limit }))
     }
 }
 
@@ -69,7 +81,9 @@ fn describe_exit(exit: &AgentExit) -> String {
 
 /// The directory in which the command runs.
 fn home_dir() -> PathBuf {
-    std::env::home_dir().filter(|home| home.is_dir()).unwrap_or_else(|| PathBuf::from("/"))
+    std::env::home_dir()
+        .filter(|home| home.is_dir())
+        .unwrap_or_else(|| PathBuf::from("/"))
 }
 
 /// The facts of the notification as variables. An absent fact is an empty variable.
@@ -86,5 +100,8 @@ fn list_variables(notification: &Notification) -> BTreeMap<String, String> {
         ("TEXT", text(&notification.text)),
     ];
     // A variable cannot hold a NUL character, which a title could.
-    facts.into_iter().map(|(name, value)| (format!("WHARF_NOTIFY_{name}"), value.replace('\0', ""))).collect()
+    facts
+        .into_iter()
+        .map(|(name, value)| (format!("WHARF_NOTIFY_{name}"), value.replace('\0', "")))
+        .collect()
 }

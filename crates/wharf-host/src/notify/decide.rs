@@ -53,7 +53,12 @@ pub(super) struct Decision {
 
 impl NotifyDecider {
     pub(super) fn new(epoch: Epoch, settings: &NotifySettings) -> Self {
-        Self { epoch, sessions: HashMap::new(), is_on: settings.has_receiver(), has_devices: false }
+        Self {
+            epoch,
+            sessions: HashMap::new(),
+            is_on: settings.has_receiver(),
+            has_devices: false,
+        }
     }
 
     /// Looks at all sessions, each with the marks of the owner.
@@ -63,7 +68,8 @@ impl NotifyDecider {
         sessions: impl Iterator<Item = (&'a Descriptor, SessionMarks)>,
         now: Duration,
     ) -> Decision {
-        let was_on = std::mem::replace(&mut self.is_on, settings.has_receiver() || self.has_devices);
+        let was_on =
+            std::mem::replace(&mut self.is_on, settings.has_receiver() || self.has_devices);
         let mut decision = Decision::default();
         if !self.is_on {
             return decision;
@@ -72,8 +78,9 @@ impl NotifyDecider {
         for (session, marks) in sessions {
             let mut told = before.remove(&session.id).unwrap_or_default();
             let causes = list_causes(session, &marks);
-            told.is_pause_told &=
-                causes.iter().any(|cause| cause.kind != NotifyKind::NeedsAnswer && cause.row.is_none());
+            told.is_pause_told &= causes
+                .iter()
+                .any(|cause| cause.kind != NotifyKind::NeedsAnswer && cause.row.is_none());
             for cause in causes {
                 let is_silent = !was_on || marks.muted || !settings.on.contains(&cause.kind);
                 let is_past = cause.row.is_some_and(|row| row.epoch != self.epoch);
@@ -81,7 +88,10 @@ impl NotifyDecider {
                     told.note_past(&cause);
                 } else if told.is_new(&cause) {
                     match told.wait_until(cause.kind, now) {
-                        Some(at) => decision.next_at = Some(decision.next_at.map_or(at, |next| next.min(at))),
+                        Some(at) => {
+                            decision.next_at =
+                                Some(decision.next_at.map_or(at, |next| next.min(at)))
+                        }
                         None => {
                             let told_before = told.ask;
                             told.note_told(&cause, now);
@@ -107,7 +117,10 @@ pub(super) fn list_causes<'a>(session: &'a Descriptor, marks: &SessionMarks) -> 
         why: ask.kind_word(),
         text: ask.text.as_deref(),
     });
-    let raised = attention.raised.as_ref().filter(|raised| raised.row.is_none_or(|row| !marks.has_seen(row)));
+    let raised = attention
+        .raised
+        .as_ref()
+        .filter(|raised| raised.row.is_none_or(|row| !marks.has_seen(row)));
     let raised = raised.map(|raised| Cause {
         kind: if raised.is_failure { NotifyKind::Failed } else { NotifyKind::Finished },
         row: raised.row,
@@ -123,7 +136,12 @@ fn is_short(session: &Descriptor, cause: &Cause<'_>, settings: &NotifySettings) 
     if cause.kind != NotifyKind::Finished {
         return false;
     }
-    let ran_for = session.attention.raised.as_ref().and_then(|raised| raised.ran_for_millis).map(Duration::from_millis);
+    let ran_for = session
+        .attention
+        .raised
+        .as_ref()
+        .and_then(|raised| raised.ran_for_millis)
+        .map(Duration::from_millis);
     match (settings.min_turn.to_std(), ran_for) {
         (Some(min), Some(ran_for)) => ran_for < min,
         (Some(min), None) => !min.is_zero(),
@@ -147,7 +165,10 @@ impl ToldSession {
         let last = match kind {
             NotifyKind::NeedsAnswer => {
                 self.asks_at.retain(|at| *at + MIN_INTERVAL > now);
-                self.asks_at.front().copied().filter(|_| self.asks_at.len() >= MAX_ASKS_PER_INTERVAL)
+                self.asks_at
+                    .front()
+                    .copied()
+                    .filter(|_| self.asks_at.len() >= MAX_ASKS_PER_INTERVAL)
             }
             NotifyKind::Failed | NotifyKind::Finished => self.raised_at,
         };

@@ -91,7 +91,10 @@ pub struct Notification {
 
 /// `serialize_with` gets a reference to the field.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
-fn write_kind<S: serde::Serializer>(kind: &Option<NotifyKind>, serializer: S) -> Result<S::Ok, S::Error> {
+fn write_kind<S: serde::Serializer>(
+    kind: &Option<NotifyKind>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(kind.map_or("test", NotifyKind::as_str))
 }
 
@@ -173,7 +176,12 @@ fn shorten(text: &str) -> String {
     }
 }
 
-fn describe_fully(place: &str, title: Option<&str>, cause: &Cause<'_>, text: Option<&str>) -> String {
+fn describe_fully(
+    place: &str,
+    title: Option<&str>,
+    cause: &Cause<'_>,
+    text: Option<&str>,
+) -> String {
     let session = title.map_or_else(|| place.to_owned(), |title| format!("{place} · {title}"));
     let reason = match cause.kind {
         NotifyKind::NeedsAnswer => "asks".to_owned(),
@@ -198,7 +206,9 @@ impl Host {
     /// Returns the notification if its reason holds still: the ask is open, or the end is neither seen nor past, and the
     /// session is not muted. If the ask has gone, but an older one that it stands for is open, that one is told instead.
     pub fn refresh_notification(&self, notification: Notification) -> Option<Notification> {
-        let Some(id) = notification.session_id.as_deref().map(SessionId::new) else { return Some(notification) };
+        let Some(id) = notification.session_id.as_deref().map(SessionId::new) else {
+            return Some(notification);
+        };
         let session = self.descriptor(&id)?;
         refresh(&session, &self.marks(OWNER, &id), notification, self.config().notify.content)
     }
@@ -218,7 +228,10 @@ fn refresh(
         return Some(notification);
     }
     let older = causes.iter().find(|cause| stands_for(&notification, cause))?;
-    Some(Notification { told_before: notification.told_before, ..Notification::new(session, older, content) })
+    Some(Notification {
+        told_before: notification.told_before,
+        ..Notification::new(session, older, content)
+    })
 }
 
 /// Tells whether this ask came in the same look as the newer one of the notification, and so was told by it alone.

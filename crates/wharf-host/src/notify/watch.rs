@@ -20,7 +20,9 @@ const MAX_WAITING_NOTIFICATIONS: usize = 256;
 impl Host {
     /// Says whether devices have subscribed to push messages: then a person is told also if the settings have no receiver.
     pub fn set_push_devices(&self, are_there: bool) {
-        self.inner().has_push_devices.send_if_modified(|before| std::mem::replace(before, are_there) != are_there);
+        self.inner()
+            .has_push_devices
+            .send_if_modified(|before| std::mem::replace(before, are_there) != are_there);
     }
 
     /// Starts to watch the sessions. Returns the notifications; the task ends when the receiver is dropped.
@@ -32,11 +34,19 @@ impl Host {
     }
 }
 
-async fn look_at_changes(host: Weak<Inner>, mut decider: NotifyDecider, sender: Sender<Notification>) {
+async fn look_at_changes(
+    host: Weak<Inner>,
+    mut decider: NotifyDecider,
+    sender: Sender<Notification>,
+) {
     let began = Instant::now();
-    let watched = host
-        .upgrade()
-        .map(|host| (host.registry.watch_changes(), host.config.watch_changes(), host.has_push_devices.subscribe()));
+    let watched = host.upgrade().map(|host| {
+        (
+            host.registry.watch_changes(),
+            host.config.watch_changes(),
+            host.has_push_devices.subscribe(),
+        )
+    });
     let Some((mut changes, mut settings, mut devices)) = watched else { return };
     loop {
         changes.borrow_and_update();
@@ -72,12 +82,16 @@ fn look_at_sessions(
     now: Duration,
 ) -> Option<Duration> {
     let known = host.registry.list_descriptors();
-    let sessions = known.iter().map(|known| (&**known, host.people.marks(OWNER, &SessionId::new(known.id.as_str()))));
+    let sessions = known
+        .iter()
+        .map(|known| (&**known, host.people.marks(OWNER, &SessionId::new(known.id.as_str()))));
     decider.has_devices = *host.has_push_devices.borrow();
     let decision = decider.decide(&host.config.notify, sessions, now);
     for notification in decision.tell {
         if sender.try_send(notification).is_err() {
-            let receivers = NotifyReceiver::ALL.into_iter().filter(|receiver| receiver.is_set(&host.config.notify));
+            let receivers = NotifyReceiver::ALL
+                .into_iter()
+                .filter(|receiver| receiver.is_set(&host.config.notify));
             receivers.for_each(|receiver| host.metrics.notifications.count_dropped(receiver));
         }
     }
@@ -106,9 +120,16 @@ mod tests {
             "startedAt": "", "turn": "idle", "queued": 0, "clients": 1, "lastSeq": 9, "resumable": true,
             "attention": { "asks": 1, "ask": ask, "quietSince": "" },
         });
-        let descriptor = Arc::new(Descriptor::from_summary(summary.to_string().as_bytes()).unwrap());
+        let descriptor =
+            Arc::new(Descriptor::from_summary(summary.to_string().as_bytes()).unwrap());
         let log_id = LogId::new("blog", id).unwrap();
-        let known = KnownSession::Cold { log_id, descriptor, snapshot: None, bytes: 0, has_log_failed: false };
+        let known = KnownSession::Cold {
+            log_id,
+            descriptor,
+            snapshot: None,
+            bytes: 0,
+            has_log_failed: false,
+        };
         host.inner().registry.put(SessionId::new(id), known);
     }
 
@@ -117,7 +138,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("config.toml");
         std::fs::write(&file, "").unwrap();
-        let mut config = ConfigSources::new(Some(file.clone()), false, &[]).unwrap().load().unwrap();
+        let mut config =
+            ConfigSources::new(Some(file.clone()), false, &[]).unwrap().load().unwrap();
         config.state_dir = dir.path().join("state");
         let host = Host::start(config).unwrap();
         let mut notifications = host.watch_attention();

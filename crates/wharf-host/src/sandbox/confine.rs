@@ -31,8 +31,9 @@ pub enum SandboxSupport {
 /// it.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut args = args.into_iter();
-    let profile: Option<SandboxProfile> =
-        args.next().and_then(|text| wharf_json::read_own(text.to_str()?.as_bytes()).ok());
+    let profile: Option<SandboxProfile> = args
+        .next()
+        .and_then(|text| wharf_json::read_own(text.to_str()?.as_bytes()).ok());
     let command: Vec<OsString> = args.skip_while(|arg| arg == "--").collect();
     let (why, code) = match (profile, command.split_first()) {
         (Some(profile), Some((program, args))) => match system::apply(&profile) {
@@ -45,7 +46,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     ExitCode::from(code)
 }
 
-#[expect(clippy::disallowed_methods, reason = "it starts no process, it becomes one that the keeper has started")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it starts no process, it becomes one that the keeper has started"
+)]
 fn become_command(program: &OsString, args: &[OsString]) -> (String, u8) {
     use std::os::unix::process::CommandExt;
     let mut command = std::process::Command::new(program);
@@ -63,20 +67,23 @@ fn become_command(program: &OsString, args: &[OsString]) -> (String, u8) {
         }
     }
     let error = command.exec();
-    let code = if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND_CODE } else { CANNOT_RUN_CODE };
+    let code =
+        if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND_CODE } else { CANNOT_RUN_CODE };
     (format!("cannot run `{}`: {error}; is it installed and on the PATH?", program.display()), code)
 }
 
 /// Returns the system's support for sandboxes. The kernel is asked once.
 pub fn detect_support() -> SandboxSupport {
     static DETECTED_SUPPORT: std::sync::OnceLock<SandboxSupport> = std::sync::OnceLock::new();
-    let ask = || match judge_support(system::abi(), std::env::var_os("WHARF_WITHOUT_LANDLOCK").is_some()) {
-        SandboxSupport::Landlock { abi } => match system::check_filter() {
-            Ok(()) => SandboxSupport::Landlock { abi },
-            Err(why) => SandboxSupport::None(why),
-        },
-        none @ SandboxSupport::None(_) => none,
-    };
+    let ask =
+        || match judge_support(system::abi(), std::env::var_os("WHARF_WITHOUT_LANDLOCK").is_some())
+        {
+            SandboxSupport::Landlock { abi } => match system::check_filter() {
+                Ok(()) => SandboxSupport::Landlock { abi },
+                Err(why) => SandboxSupport::None(why),
+            },
+            none @ SandboxSupport::None(_) => none,
+        };
     DETECTED_SUPPORT.get_or_init(ask).clone()
 }
 
@@ -102,8 +109,8 @@ mod system {
     use std::path::{Path, PathBuf};
 
     use landlock::{
-        ABI, Access, AccessFs, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd, Ruleset, RulesetAttr,
-        RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
+        ABI, Access, AccessFs, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd,
+        Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
     };
 
     use super::super::paths::list_all_but;
@@ -127,13 +134,16 @@ mod system {
             Ok(Ok(LandlockStatus::Available { effective_abi, kernel_abi })) => {
                 kernel_abi.unwrap_or(effective_abi as i32)
             }
-            Ok(Ok(LandlockStatus::NotEnabled | LandlockStatus::NotImplemented) | Err(_)) | Err(_) => 0,
+            Ok(Ok(LandlockStatus::NotEnabled | LandlockStatus::NotImplemented) | Err(_))
+            | Err(_) => 0,
         }
     }
 
     /// Whether the kernel takes the filter on system calls. A thread can be under it alone, and then it ends.
     pub(super) fn check_filter() -> Result<(), String> {
-        std::thread::spawn(seccomp::apply).join().unwrap_or_else(|_| Err("the filter cannot be tried".to_owned()))
+        std::thread::spawn(seccomp::apply)
+            .join()
+            .unwrap_or_else(|_| Err("the filter cannot be tried".to_owned()))
     }
 
     pub(super) fn apply(profile: &SandboxProfile) -> Result<(), String> {
@@ -184,7 +194,8 @@ mod system {
     }
 
     fn is_directory(fd: &PathFd) -> bool {
-        rustix::fs::fstat(fd).is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir())
+        rustix::fs::fstat(fd)
+            .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir())
     }
 }
 

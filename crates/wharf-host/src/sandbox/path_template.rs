@@ -18,8 +18,12 @@ const XDG_DEFAULTS: &[(&str, &str)] = &[
 /// hide.
 pub(crate) fn is_path_template(written: &str) -> bool {
     let first = written.split('/').next().unwrap_or_default();
-    let known = first == "~" || first.strip_prefix('$').is_some_and(is_variable_name) || written.starts_with('/');
-    known && !written.contains('\0') && !Path::new(written).components().any(|part| part == Component::ParentDir)
+    let known = first == "~"
+        || first.strip_prefix('$').is_some_and(is_variable_name)
+        || written.starts_with('/');
+    known
+        && !written.contains('\0')
+        && !Path::new(written).components().any(|part| part == Component::ParentDir)
 }
 
 /// The variables that templates may use: the host's, and those that the adapter sets. Never a caller's, which could
@@ -32,8 +36,15 @@ pub(crate) struct PathVariables<'a> {
 
 impl PathVariables<'_> {
     fn variable_path(&self, name: &str) -> Option<PathBuf> {
-        let set = self.own.get(name).map(OsString::from).or_else(|| (self.host)(name)).map(PathBuf::from);
-        let base = || Some(self.home_dir()?.join(XDG_DEFAULTS.iter().find(|(known, _)| *known == name)?.1));
+        let set = self
+            .own
+            .get(name)
+            .map(OsString::from)
+            .or_else(|| (self.host)(name))
+            .map(PathBuf::from);
+        let base = || {
+            Some(self.home_dir()?.join(XDG_DEFAULTS.iter().find(|(known, _)| *known == name)?.1))
+        };
         set.filter(|path| path.is_absolute()).or_else(base)
     }
 

@@ -48,7 +48,10 @@ pub(crate) struct SandboxPlan {
 
 impl SandboxPlan {
     /// Returns the profile, on a system that supports sandboxes.
-    pub(crate) fn make_profile(&self, support: &SandboxSupport) -> Result<SandboxProfile, SandboxError> {
+    pub(crate) fn make_profile(
+        &self,
+        support: &SandboxSupport,
+    ) -> Result<SandboxProfile, SandboxError> {
         if let SandboxSupport::None(why) = support {
             return Err(SandboxError::Unsupported(why.clone()));
         }
@@ -58,7 +61,11 @@ impl SandboxPlan {
             let Ok(now) = root.given.canonicalize() else { continue };
             match &root.was {
                 Some(was) if *was != now => {
-                    return Err(SandboxError::Moved { given: root.given.clone(), was: was.clone(), now });
+                    return Err(SandboxError::Moved {
+                        given: root.given.clone(),
+                        was: was.clone(),
+                        now,
+                    });
                 }
                 Some(_) | None => write.push(now),
             }
@@ -69,8 +76,9 @@ impl SandboxPlan {
         for path in std::iter::once(self.temporary.as_path()).chain(own).chain(devices) {
             // A path inside of a writable directory needs no rule of its own, and a link there is not followed: the
             // agent itself may have made it.
-            let inside = list_positions(path)
-                .any(|station| write.iter().any(|open| station != *open && station.starts_with(open)));
+            let inside = list_positions(path).any(|station| {
+                write.iter().any(|open| station != *open && station.starts_with(open))
+            });
             match path.canonicalize() {
                 Ok(path) if !inside && !write.contains(&path) => write.push(path),
                 Ok(_) | Err(_) => {}
@@ -88,7 +96,8 @@ impl SandboxPlan {
         let sealed = resolve_all_links(&self.sealed);
         let hidden = resolve_all_links(&self.hidden);
         let except = self.except.as_deref().map(resolve_links);
-        let crosses = |path: &Path, other: &PathBuf| other.starts_with(path) || path.starts_with(other);
+        let crosses =
+            |path: &Path, other: &PathBuf| other.starts_with(path) || path.starts_with(other);
         for write in profile.write.iter().filter(|write| Some(*write) != except.as_ref()) {
             let clash = kept.iter().chain(&sealed).find(|kept| crosses(write, kept));
             // The kernel can give a part of what is hidden, and cannot take a part of what is given.

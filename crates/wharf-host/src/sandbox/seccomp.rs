@@ -89,11 +89,14 @@ const fn upper_half_offset(place: u32) -> u32 {
 /// Puts this thread, and all that it becomes and starts, under the filter.
 pub(super) fn apply() -> Result<(), String> {
     if KNOWN_ARCHITECTURES.is_empty() {
-        return Err("the sandbox's filter for system calls supports x86-64 and arm64 only".to_owned());
+        return Err(
+            "the sandbox's filter for system calls supports x86-64 and arm64 only".to_owned()
+        );
     }
     let program = assemble_program(KNOWN_ARCHITECTURES, std::process::id());
-    seccompiler::apply_filter(&program)
-        .map_err(|error| format!("the kernel refuses the filter for system calls (seccomp): {error}"))
+    seccompiler::apply_filter(&program).map_err(|error| {
+        format!("the kernel refuses the filter for system calls (seccomp): {error}")
+    })
 }
 
 fn load_word(offset: u32) -> sock_filter {
@@ -135,7 +138,10 @@ fn judge_calls(calls: &JudgedCalls, own: u32) -> Vec<sock_filter> {
     };
     rule(calls.prlimit64, [allow_reading(2), judge_process(0, own)].concat());
     rule(calls.setpriority, [require_argument(0, PRIO_PROCESS), judge_process(1, own)].concat());
-    rule(calls.ioprio_set, [require_argument(0, IOPRIO_WHO_PROCESS), judge_process(1, own)].concat());
+    rule(
+        calls.ioprio_set,
+        [require_argument(0, IOPRIO_WHO_PROCESS), judge_process(1, own)].concat(),
+    );
     for number in calls.scheduling {
         rule(number, judge_process(0, own));
     }
@@ -156,7 +162,11 @@ fn judge_process(place: u32, own: u32) -> Vec<sock_filter> {
 
 /// Goes on only if the argument has this value.
 fn require_argument(place: u32, value: u32) -> Vec<sock_filter> {
-    vec![load_word(argument_offset(place)), jump_if(JUMP_IF_EQUAL, value, 1, 0), return_action(FAIL_WITH_EPERM)]
+    vec![
+        load_word(argument_offset(place)),
+        jump_if(JUMP_IF_EQUAL, value, 1, 0),
+        return_action(FAIL_WITH_EPERM),
+    ]
 }
 
 /// Lets the call through if the pointer to the new value is null: then it only reads.
@@ -206,7 +216,9 @@ mod tests {
         for pair in [&[X86_64, I386], &[AARCH64, ARM]] {
             let program = assemble_program(pair, OWN);
             for calls in pair {
-                check(calls, &|number, arguments| judge(&program, calls.architecture, number, arguments));
+                check(calls, &|number, arguments| {
+                    judge(&program, calls.architecture, number, arguments)
+                });
             }
         }
     }
@@ -231,9 +243,14 @@ mod tests {
             assert_eq!(judge(calls.prlimit64, [OTHER, 7, 0]), ALLOW_CALL, "it only reads");
             assert_eq!(judge(calls.prlimit64, [0, 7, POINTER]), ALLOW_CALL);
             assert_eq!(judge(calls.prlimit64, [own, 7, POINTER]), ALLOW_CALL);
-            for (number, process, others) in [(calls.setpriority, 0, [1, 2]), (calls.ioprio_set, 1, [2, 3])] {
+            for (number, process, others) in
+                [(calls.setpriority, 0, [1, 2]), (calls.ioprio_set, 1, [2, 3])]
+            {
                 assert_eq!(judge(number, [process, OTHER, 5]), FAIL_WITH_EPERM);
-                assert_eq!([judge(number, [process, 0, 5]), judge(number, [process, own, 5])], [ALLOW_CALL; 2]);
+                assert_eq!(
+                    [judge(number, [process, 0, 5]), judge(number, [process, own, 5])],
+                    [ALLOW_CALL; 2]
+                );
                 // A group may be the host's, and a user is everything.
                 assert_eq!(others.map(|which| judge(number, [which, 0, 5])), [FAIL_WITH_EPERM; 2]);
             }
@@ -243,13 +260,19 @@ mod tests {
     #[test]
     fn other_calls_pass_and_unknown_architectures_have_no_calls() {
         for_each_architecture(|calls, judge| {
-            let judged =
-                [calls.scheduling.as_slice(), &[calls.prlimit64, calls.setpriority, calls.ioprio_set]].concat();
+            let judged = [
+                calls.scheduling.as_slice(),
+                &[calls.prlimit64, calls.setpriority, calls.ioprio_set],
+            ]
+            .concat();
             for number in (0..500).filter(|number| !judged.contains(number)) {
                 assert_eq!(judge(number, [OTHER, OTHER, POINTER]), ALLOW_CALL, "{number}");
             }
             assert_eq!(judge(X32_BIT | calls.prlimit64, [OTHER, 7, POINTER]), FAIL_WITH_ENOSYS);
         });
-        assert_eq!(judge(&assemble_program(&[X86_64], OWN), I386.architecture, 1, [0; 3]), FAIL_WITH_ENOSYS);
+        assert_eq!(
+            judge(&assemble_program(&[X86_64], OWN), I386.architecture, 1, [0; 3]),
+            FAIL_WITH_ENOSYS
+        );
     }
 }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::confine::judge_support;
 use super::paths::list_all_but;
-use super::{PathVariables, SandboxError, SandboxPlan, SandboxProfile, SandboxSupport, SessionRoot};
+use super::{
+    PathVariables, SandboxError, SandboxPlan, SandboxProfile, SandboxSupport, SessionRoot,
+};
 
 const HERE: SandboxSupport = SandboxSupport::Landlock { abi: 3 };
 
@@ -56,12 +58,22 @@ fn a_link_to_a_hidden_place_does_not_open_it() {
 fn an_agent_writes_in_its_directories_and_its_own_and_for_a_while() {
     let (_dir, root) = place();
     symlink(root.join("home/other"), root.join("home/.agent")).unwrap();
-    let own = vec![root.join("home/.agent"), root.join("home/missing"), root.join("home/project/deep")];
+    let own =
+        vec![root.join("home/.agent"), root.join("home/missing"), root.join("home/project/deep")];
     let profile = SandboxPlan { own, ..plan(&root) }.make_profile(&HERE).unwrap();
     assert_eq!(written(&profile, &root), ["home/project", "temp", "home/other"]);
-    assert!(profile.allows_write(Path::new("/dev/null")) && !profile.allows_write(Path::new("/dev/sda")));
-    assert!(profile.allows_write(&root.join("home/project/a/b")) && !profile.allows_write(&root.join("home/projects")));
-    assert!(profile.allows_read(Path::new("/etc/hosts")) && !profile.allows_read(&root.join("home/state/token")));
+    assert!(
+        profile.allows_write(Path::new("/dev/null"))
+            && !profile.allows_write(Path::new("/dev/sda"))
+    );
+    assert!(
+        profile.allows_write(&root.join("home/project/a/b"))
+            && !profile.allows_write(&root.join("home/projects"))
+    );
+    assert!(
+        profile.allows_read(Path::new("/etc/hosts"))
+            && !profile.allows_read(&root.join("home/state/token"))
+    );
 }
 
 #[test]
@@ -71,7 +83,10 @@ fn a_place_to_write_that_holds_what_is_kept_is_refused_and_so_is_one_inside_it()
         let roots = vec![SessionRoot { given: root.join(cwd), was: None }];
         match (SandboxPlan { roots, ..plan(&root) }).make_profile(&HERE) {
             Err(SandboxError::Overlap { write, kept }) => {
-                assert_eq!((write, kept), (root.join(cwd).components().collect(), root.join("home/state")));
+                assert_eq!(
+                    (write, kept),
+                    (root.join(cwd).components().collect(), root.join("home/state"))
+                );
             }
             other => panic!("{cwd}: {other:?}"),
         }
@@ -93,7 +108,10 @@ fn the_demo_agents_own_place_is_the_one_exception() {
     let except = Some(root.join("home/state/logs"));
     assert!(SandboxPlan { own: own.clone(), ..plan(&root) }.make_profile(&HERE).is_err());
     let profile = SandboxPlan { own, except, ..plan(&root) }.make_profile(&HERE).unwrap();
-    assert!(profile.allows_write(&root.join("home/state/logs/x")) && !profile.allows_read(&root.join("home/state/x")));
+    assert!(
+        profile.allows_write(&root.join("home/state/logs/x"))
+            && !profile.allows_read(&root.join("home/state/x"))
+    );
 }
 
 #[test]
@@ -116,7 +134,9 @@ fn a_link_that_the_agent_could_have_made_is_not_followed() {
     symlink(root.join("home/other"), root.join("temp/cache")).unwrap();
     for own in ["home/project/cache", "temp/cache", "home/project/cache/deeper"] {
         std::fs::create_dir_all(root.join("home/other/deeper")).unwrap();
-        let profile = SandboxPlan { own: vec![root.join(own)], ..plan(&root) }.make_profile(&HERE).unwrap();
+        let profile = SandboxPlan { own: vec![root.join(own)], ..plan(&root) }
+            .make_profile(&HERE)
+            .unwrap();
         assert_eq!(written(&profile, &root), ["home/project", "temp"], "{own}");
     }
 }
@@ -126,13 +146,20 @@ fn hidden_paths_can_be_made_readable_and_the_hosts_own_cannot() {
     let (_dir, root) = place();
     let hidden = vec![root.join("home")];
     let readable = vec![root.join("home/other")];
-    let profile = SandboxPlan { hidden: hidden.clone(), readable, ..plan(&root) }.make_profile(&HERE).unwrap();
-    let readable = ["home/other/x", "home/project/x", "temp/x"].map(|path| profile.allows_read(&root.join(path)));
+    let profile = SandboxPlan { hidden: hidden.clone(), readable, ..plan(&root) }
+        .make_profile(&HERE)
+        .unwrap();
+    let readable = ["home/other/x", "home/project/x", "temp/x"]
+        .map(|path| profile.allows_read(&root.join(path)));
     assert_eq!(readable, [true; 3]);
     assert!(!profile.allows_read(&root.join("home/secret")));
     for readable in ["home", "home/state", "home/state/logs"] {
-        let refused = SandboxPlan { hidden: hidden.clone(), readable: vec![root.join(readable)], ..plan(&root) }
-            .make_profile(&HERE);
+        let refused = SandboxPlan {
+            hidden: hidden.clone(),
+            readable: vec![root.join(readable)],
+            ..plan(&root)
+        }
+        .make_profile(&HERE);
         assert!(matches!(refused, Err(SandboxError::Readable { .. })), "{refused:?}");
     }
     // A part of the session's own directory cannot be hidden.
@@ -160,7 +187,10 @@ fn paths_of_settings_may_begin_with_a_home_or_a_variable() {
         ("ODD".to_owned(), "not/absolute".to_owned()),
         ("XDG_DATA_HOME".to_owned(), "/data".to_owned()),
     ]);
-    let places = PathVariables { own: &own, host: |name| (name == "TMPDIR").then(|| "/scratch".into()) };
+    let places = PathVariables {
+        own: &own,
+        host: |name| (name == "TMPDIR").then(|| "/scratch".into()),
+    };
     for (written, expected) in [
         ("~/.agent/", Some("/home/me/.agent")),
         ("~", Some("/home/me")),

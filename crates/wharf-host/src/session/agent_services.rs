@@ -52,18 +52,27 @@ impl AgentServices {
     /// too much is under way.
     pub(super) fn serve(&self, request: AgentRequest, start: StartNo) -> bool {
         let Some(tools) = self.get() else { return true };
-        let Some(permit) = tools.limits.try_acquire_request(request.frame.len()) else { return false };
+        let Some(permit) = tools.limits.try_acquire_request(request.frame.len()) else {
+            return false;
+        };
         let commands = self.context.commands.clone();
         tokio::spawn(async move {
             let id = request.agent_request.as_str();
             let answer_permit = tools.limits.acquire_answer(&request.method).await;
-            let frame = match agent_services::answer_request(&tools, &request.method, &request.frame).await {
-                Ok(result) => rpc::response(id, result),
-                Err(failure) => {
-                    rpc::error_response(id, rpc::error(failure.code(), &failure.to_string(), failure.data()))
-                }
+            let frame =
+                match agent_services::answer_request(&tools, &request.method, &request.frame).await
+                {
+                    Ok(result) => rpc::response(id, result),
+                    Err(failure) => rpc::error_response(
+                        id,
+                        rpc::error(failure.code(), &failure.to_string(), failure.data()),
+                    ),
+                };
+            let ended = if request.method == "terminal/wait_for_exit" {
+                terminal_of(&request.frame)
+            } else {
+                None
             };
-            let ended = if request.method == "terminal/wait_for_exit" { terminal_of(&request.frame) } else { None };
             let agent_request = request.agent_request.clone();
             let served = ServedAnswer { start, agent_request, frame, ended, permit: answer_permit };
             let _ = commands.send(Command::Served(served)).await;

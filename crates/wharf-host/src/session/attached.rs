@@ -43,9 +43,12 @@ impl Clients {
     pub(super) fn list(&self, session: &Session) -> Vec<AttachedClient> {
         let own = Some(&session.state().origin.session);
         let mut listed: BTreeMap<_, AttachedClient> = BTreeMap::new();
-        for (member, since) in session.attached().filter(|(member, _)| member.sender.parent.as_ref() != own) {
+        for (member, since) in
+            session.attached().filter(|(member, _)| member.sender.parent.as_ref() != own)
+        {
             let transport = self.transport_of(&member.sender.client);
-            let client = || AttachedClient { member: member.clone(), since, transport, connections: 0 };
+            let client =
+                || AttachedClient { member: member.clone(), since, transport, connections: 0 };
             let known = listed.entry(member.sender.identity()).or_insert_with(client);
             known.connections += 1;
             known.since = known.since.min(since);

@@ -60,7 +60,14 @@ impl Clients {
         let lanes = Lanes::new();
         let departed = Lanes::new();
         let relays = HashMap::new();
-        Self { context, lanes, departed, server: None, relays, last_relay: 0 }
+        Self {
+            context,
+            lanes,
+            departed,
+            server: None,
+            relays,
+            last_relay: 0,
+        }
     }
 
     pub(super) fn is_here(&self, client: &ClientId) -> bool {
@@ -89,7 +96,12 @@ impl Clients {
 
     /// Drops a client's lane, or keeps it for the answers that the agent owes. Returns the requests of the agent that
     /// it was given and that nobody will answer; links wait for the client's next connection.
-    pub(super) fn leave(&mut self, client: &ClientId, is_owed: bool, session: &Session) -> Vec<u64> {
+    pub(super) fn leave(
+        &mut self,
+        client: &ClientId,
+        is_owed: bool,
+        session: &Session,
+    ) -> Vec<u64> {
         if let Some(left) = self.lanes.remove(client).filter(|_| is_owed) {
             self.departed.insert(client.clone(), left);
         }
@@ -106,9 +118,15 @@ impl Clients {
     /// Asks a client that has just attached for the links that were open when its last connection ended.
     pub(super) fn ask_links_again(&mut self, client: &Sender, session: &Session) {
         let waits = |relay: &Relay| {
-            !self.is_here(&relay.client) && relay.link.as_ref().is_some_and(|link| link.owner.is_same_client(client))
+            !self.is_here(&relay.client)
+                && relay.link.as_ref().is_some_and(|link| link.owner.is_same_client(client))
         };
-        let mut waiting: Vec<u64> = self.relays.iter().filter(|(_, relay)| waits(relay)).map(|(id, _)| *id).collect();
+        let mut waiting: Vec<u64> = self
+            .relays
+            .iter()
+            .filter(|(_, relay)| waits(relay))
+            .map(|(id, _)| *id)
+            .collect();
         waiting.sort_unstable();
         for relay in waiting {
             self.ask_link_again(relay, session);
@@ -118,8 +136,12 @@ impl Clients {
     /// Asks for a link on another connection of its client. While there is none it waits: until the client is back, until
     /// the agent takes it back, or until its time is over.
     fn ask_link_again(&mut self, relay: u64, session: &Session) {
-        let Some(link) = self.relays.get(&relay).and_then(|open| open.link.as_ref()) else { return };
-        let able = |client: &ClientId| self.lanes.get(client).is_some_and(|known| known.can("elicitation/create"));
+        let Some(link) = self.relays.get(&relay).and_then(|open| open.link.as_ref()) else {
+            return;
+        };
+        let able = |client: &ClientId| {
+            self.lanes.get(client).is_some_and(|known| known.can("elicitation/create"))
+        };
         let Some(client) = connection_of(&link.owner, session, able) else { return };
         let frame = link.frame.clone();
         if let Some(open) = self.relays.get_mut(&relay) {
@@ -142,7 +164,12 @@ impl Clients {
 
     /// Tells the other clients that one has come or gone.
     pub(super) fn announce(&mut self, member: &Member, connected: bool, after: Seq) {
-        let others: Vec<_> = self.lanes.keys().filter(|client| **client != member.sender.client).cloned().collect();
+        let others: Vec<_> = self
+            .lanes
+            .keys()
+            .filter(|client| **client != member.sender.client)
+            .cloned()
+            .collect();
         for client in others {
             self.send(&client, Direct::Presence { member: member.clone(), connected }, after);
         }
@@ -151,7 +178,9 @@ impl Clients {
     /// Puts a message into a client's lane, to be delivered after that event. One whose lane is full is dropped, and
     /// its connection closes.
     pub(super) fn send(&mut self, client: &ClientId, direct: Direct, after: Seq) {
-        let Some(known) = self.lanes.get(client).or_else(|| self.departed.get(client)) else { return };
+        let Some(known) = self.lanes.get(client).or_else(|| self.departed.get(client)) else {
+            return;
+        };
         let shared = &self.context.shared;
         let session = shared.id.clone();
         let permit = direct.count(&known.lane, shared.tail.buffers());
@@ -172,7 +201,9 @@ impl Clients {
 
     /// Returns the client that is to serve the agent's request: never more than one (rule 3.8).
     pub(super) fn choose_for(&self, request: &AgentRequest, session: &Session) -> Option<ClientId> {
-        let able = |client: &ClientId| self.lanes.get(client).is_some_and(|known| known.can(&request.method));
+        let able = |client: &ClientId| {
+            self.lanes.get(client).is_some_and(|known| known.can(&request.method))
+        };
         let server = || self.server.clone().filter(able);
         match &request.whom {
             Whom::Requester(client) => Some(client.clone()).filter(|client| self.is_here(client)),
@@ -190,7 +221,8 @@ impl Clients {
         let link = self.link_of(&request, session);
         let AgentRequest { agent_request, frame, method, .. } = request;
         let output_of = if method == "terminal/output" { terminal_of(&frame) } else { None };
-        self.relays.insert(relay, Relay { client: client.clone(), agent_request, output_of, link });
+        self.relays
+            .insert(relay, Relay { client: client.clone(), agent_request, output_of, link });
         self.send(&client, Direct::Request { relay, frame }, session.head());
         // A command may run for hours; its client's pings tell whether it is still there.
         if method != "terminal/wait_for_exit" {
@@ -204,11 +236,13 @@ impl Clients {
 
     /// Returns the link that the request asks a client to open, if it is kept for the client's next connection.
     fn link_of(&self, request: &AgentRequest, session: &Session) -> Option<OpenLink> {
-        let is_link = request.method == "elicitation/create" && matches!(request.whom, Whom::Prompter);
+        let is_link =
+            request.method == "elicitation/create" && matches!(request.whom, Whom::Prompter);
         let owner = session.state().turns.last().map(|turn| &turn.sender).filter(|_| is_link)?;
         let kept = self.relays.values().filter(|open| open.link.is_some()).count();
         let fits = request.frame.len() <= MAX_LINK_BYTES && kept < MAX_KEPT_LINKS;
-        (fits && owner.is_known_again()).then(|| OpenLink { owner: owner.clone(), frame: request.frame.clone() })
+        (fits && owner.is_known_again())
+            .then(|| OpenLink { owner: owner.clone(), frame: request.frame.clone() })
     }
 
     /// Takes a relayed request that its client has answered; only the client that was asked may answer.
@@ -226,7 +260,11 @@ impl Clients {
 
     /// Takes back the relayed request that the agent knows by this id.
     pub(super) fn withdraw_request(&mut self, agent_request: &Raw, after: Seq) -> Option<Relay> {
-        let found = self.relays.iter().find(|(_, open)| open.agent_request == *agent_request).map(|(id, _)| *id);
+        let found = self
+            .relays
+            .iter()
+            .find(|(_, open)| open.agent_request == *agent_request)
+            .map(|(id, _)| *id);
         self.withdraw(found?, after)
     }
 
@@ -245,7 +283,11 @@ fn prompter(session: &Session, fits: impl Fn(&ClientId) -> bool) -> Option<Clien
 }
 
 /// Returns a connection of this client: the same, else another.
-fn connection_of(sender: &Sender, session: &Session, fits: impl Fn(&ClientId) -> bool) -> Option<ClientId> {
+fn connection_of(
+    sender: &Sender,
+    session: &Session,
+    fits: impl Fn(&ClientId) -> bool,
+) -> Option<ClientId> {
     let connections = session.members().filter(|member| member.sender.is_same_client(sender));
     let mut connections: Vec<_> = connections.map(|member| &member.sender.client).collect();
     connections.sort_by_key(|client| **client != sender.client);

@@ -16,7 +16,11 @@ pub(super) struct Clock {
 
 impl Clock {
     pub(super) fn new(wall: Millis) -> Self {
-        Self { wall, since: Instant::now(), lead_ms: wall.0.saturating_sub(monotonic_millis()) }
+        Self {
+            wall,
+            since: Instant::now(),
+            lead_ms: wall.0.saturating_sub(monotonic_millis()),
+        }
     }
 
     /// Takes over what the wall clock says; only while nothing is measured.
@@ -40,7 +44,9 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    use wharf_core::{Event, Input, LifecycleInput, NewSession, Origin, Session, SessionId, Settings};
+    use wharf_core::{
+        Event, Input, LifecycleInput, NewSession, Origin, Session, SessionId, Settings,
+    };
 
     use super::*;
 
@@ -73,7 +79,8 @@ mod tests {
         let (before, first) = Session::create(new, Millis(9_000_000));
         let logged: Vec<Event> = first.events;
         let entries = logged.into_iter().enumerate();
-        let entries = entries.map(|(at, event)| (wharf_core::Seq(at as u64 + 1), Millis(9_000_000), event));
+        let entries =
+            entries.map(|(at, event)| (wharf_core::Seq(at as u64 + 1), Millis(9_000_000), event));
         let mut after = Session::restore(Settings::default(), entries).ok_or("no session")?;
         let step = after.handle(Input::Lifecycle(LifecycleInput::HostRestarted), Millis(5));
         assert_eq!(step.events.len(), 1, "{step:?}");

@@ -35,7 +35,9 @@ impl Entry {
 
     /// Returns true if these bytes are the event's own, and not a copy.
     pub fn holds(&self, bytes: &Bytes) -> bool {
-        self.event.frame().is_some_and(|frame| frame.bytes().as_ptr_range().contains(&bytes.as_ptr()))
+        self.event
+            .frame()
+            .is_some_and(|frame| frame.bytes().as_ptr_range().contains(&bytes.as_ptr()))
     }
 
     /// About how many bytes it holds.
@@ -124,7 +126,12 @@ pub struct Cursor {
 /// A copy reads for itself: it does not follow.
 impl Clone for Cursor {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), head: self.head.clone(), next: self.next, noted: None }
+        Self {
+            shared: Arc::clone(&self.shared),
+            head: self.head.clone(),
+            next: self.next,
+            noted: None,
+        }
     }
 }
 
@@ -229,7 +236,11 @@ impl Cursor {
                 },
             };
             let permit = OnceLock::from(permit);
-            let entries = BatchEntries { entries: read.entries, permit, _page: Some(Arc::clone(&page)) };
+            let entries = BatchEntries {
+                entries: read.entries,
+                permit,
+                _page: Some(Arc::clone(&page)),
+            };
             let entries = Arc::new(entries);
             loaded.set(&entries, read.last);
             return Ok((Batch::whole(entries), read.last));
@@ -257,8 +268,8 @@ struct ReadPage {
 /// Reads a page of the log. What is on disk but not yet published is left out: nobody may see it before all can.
 fn read_page(shared: &Shared, from: Seq, head: Seq) -> Result<ReadPage, ReadError> {
     let page = shared.log.read(from.0, READ_PAGE_BYTES)?;
-    let entries =
-        decode_page(&page, head).map_err(|newer| ReadError::Newer { seq: newer.seq, why: newer.error.to_string() })?;
+    let entries = decode_page(&page, head)
+        .map_err(|newer| ReadError::Newer { seq: newer.seq, why: newer.error.to_string() })?;
     for entry in &entries {
         if let Event::Lost(lost) = &entry.event
             && shared.note_lost(entry.seq)

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use wharf_core::{
-    AgentSetting, AgentTraits, Ask, AskId, Attachment, CancelScope, ClientId, ClientInput, Description, EndReason,
-    EventId, Input, Joined, Latest, LifecycleInput, Member, PromptId, PromptReceipt, QueuedPrompt, Raw, Refusal, Reply,
-    Sender, Seq, SessionId, SettingsLoss, State, Submission, Turn, WakeCause,
+    AgentSetting, AgentTraits, Ask, AskId, Attachment, CancelScope, ClientId, ClientInput,
+    Description, EndReason, EventId, Input, Joined, Latest, LifecycleInput, Member, PromptId,
+    PromptReceipt, QueuedPrompt, Raw, Refusal, Reply, Sender, Seq, SessionId, SettingsLoss, State,
+    Submission, Turn, WakeCause,
 };
 
 use super::agent_connection::AgentDelete;
@@ -38,7 +39,9 @@ pub enum CallError {
     )]
     NotWritten { done: &'static str },
     /// The session's own log may not grow further: nothing was done.
-    #[error("the session's log has {limit} bytes, which is as much as it may have (limits.log); start a new session")]
+    #[error(
+        "the session's log has {limit} bytes, which is as much as it may have (limits.log); start a new session"
+    )]
     LogFull { limit: usize },
     /// It would have to be started, and there is no place: nothing was done.
     #[error("{limit} sessions are running (limits.sessions); end one first")]
@@ -91,13 +94,19 @@ impl Direct {
     }
 
     /// Counts a large message. `None` if there is no room and the client has not taken what it was sent before.
-    pub(super) fn count(&self, lane: &Lane, buffers: &Arc<ByteBudget>) -> Option<Option<Arc<BytePermit>>> {
+    pub(super) fn count(
+        &self,
+        lane: &Lane,
+        buffers: &Arc<ByteBudget>,
+    ) -> Option<Option<Arc<BytePermit>>> {
         let bytes = self.bytes();
         if bytes <= ByteBudget::UNCOUNTED_BYTES {
             return Some(None);
         }
         let is_taken = lane.capacity() == lane.max_capacity();
-        let permit = buffers.try_reserve_out(bytes).or_else(|| is_taken.then(|| buffers.charge_out(bytes)))?;
+        let permit = buffers
+            .try_reserve_out(bytes)
+            .or_else(|| is_taken.then(|| buffers.charge_out(bytes)))?;
         Some(Some(Arc::new(permit)))
     }
 }
@@ -138,8 +147,13 @@ pub struct Abilities {
 }
 
 impl Abilities {
-    pub(crate) const ALL_TOOLS: Self =
-        Self { read_files: true, write_files: true, terminals: true, forms: false, links: false };
+    pub(crate) const ALL_TOOLS: Self = Self {
+        read_files: true,
+        write_files: true,
+        terminals: true,
+        forms: false,
+        links: false,
+    };
 }
 
 impl Attendance {
@@ -266,16 +280,24 @@ impl SessionHandle {
     pub async fn prompt(&self, submission: Submission) -> Result<PromptReceipt, CallError> {
         match self.call(Input::Client(ClientInput::Prompt(submission))).await? {
             Reply::Prompt(receipt) => Ok(receipt),
-            other @ (Reply::Done | Reply::Joined(_) | Reply::Cancelled { .. } | Reply::Refused(_)) => {
-                Err(unexpected(&other))
-            }
+            other @ (Reply::Done
+            | Reply::Joined(_)
+            | Reply::Cancelled { .. }
+            | Reply::Refused(_)) => Err(unexpected(&other)),
         }
     }
 
     /// Attaches a client.
-    pub async fn attach(&self, attachment: Attachment, attendance: Attendance) -> Result<Joined, CallError> {
+    pub async fn attach(
+        &self,
+        attachment: Attachment,
+        attendance: Attendance,
+    ) -> Result<Joined, CallError> {
         let client = attachment.sender.client.clone();
-        let attend = Command::Attend { client: client.clone(), attendance: Some(Box::new(attendance)) };
+        let attend = Command::Attend {
+            client: client.clone(),
+            attendance: Some(Box::new(attendance)),
+        };
         self.send(attend).await?;
         let reply = self.call(Input::Client(ClientInput::Attach(attachment))).await;
         if let Err(CallError::Refused(_)) = reply {
@@ -283,9 +305,10 @@ impl SessionHandle {
         }
         match reply? {
             Reply::Joined(joined) => Ok(*joined),
-            other @ (Reply::Done | Reply::Prompt(_) | Reply::Cancelled { .. } | Reply::Refused(_)) => {
-                Err(unexpected(&other))
-            }
+            other @ (Reply::Done
+            | Reply::Prompt(_)
+            | Reply::Cancelled { .. }
+            | Reply::Refused(_)) => Err(unexpected(&other)),
         }
     }
 
@@ -307,30 +330,49 @@ impl SessionHandle {
     }
 
     /// Runs a queued prompt next and interrupts the running turn for it; with `steer` the agent gets it in that turn.
-    pub async fn send_now(&self, prompt: PromptId, by: Sender, steer: bool) -> Result<Cancelled, CallError> {
+    pub async fn send_now(
+        &self,
+        prompt: PromptId,
+        by: Sender,
+        steer: bool,
+    ) -> Result<Cancelled, CallError> {
         self.cancelled(Input::Client(ClientInput::SendNow { prompt, by, steer })).await
     }
 
     async fn cancelled(&self, input: Input) -> Result<Cancelled, CallError> {
         match self.call(input).await? {
             Reply::Cancelled { was_busy, crossed } => Ok(Cancelled { was_busy, crossed }),
-            other @ (Reply::Done | Reply::Prompt(_) | Reply::Joined(_) | Reply::Refused(_)) => Err(unexpected(&other)),
+            other @ (Reply::Done | Reply::Prompt(_) | Reply::Joined(_) | Reply::Refused(_)) => {
+                Err(unexpected(&other))
+            }
         }
     }
 
     /// Answers an ask: `option` for a permission, `frame` is the client's response.
-    pub async fn answer(&self, ask: AskId, by: Sender, option: Option<Arc<str>>, frame: Raw) -> Result<(), CallError> {
-        self.call(Input::Client(ClientInput::Answer { ask, by, option, frame })).await.map(drop)
+    pub async fn answer(
+        &self,
+        ask: AskId,
+        by: Sender,
+        option: Option<Arc<str>>,
+        frame: Raw,
+    ) -> Result<(), CallError> {
+        self.call(Input::Client(ClientInput::Answer { ask, by, option, frame }))
+            .await
+            .map(drop)
     }
 
     /// An error or `cancelled` in answer to an ask.
     pub async fn decline(&self, ask: AskId, by: Sender, frame: Raw) -> Result<(), CallError> {
-        self.call(Input::Client(ClientInput::Decline { ask, by, frame })).await.map(drop)
+        self.call(Input::Client(ClientInput::Decline { ask, by, frame }))
+            .await
+            .map(drop)
     }
 
     /// Takes one prompt back: out of the queue, or by cancelling its turn.
     pub async fn cancel_prompt(&self, prompt: PromptId, by: Sender) -> Result<(), CallError> {
-        self.call(Input::Client(ClientInput::CancelPrompt { prompt, by, reason: None })).await.map(drop)
+        self.call(Input::Client(ClientInput::CancelPrompt { prompt, by, reason: None }))
+            .await
+            .map(drop)
     }
 
     /// The same, with the reason that the caller gives. It is recorded as it is: the caller bounds its length.
@@ -340,12 +382,16 @@ impl SessionHandle {
         by: Sender,
         reason: Option<Arc<str>>,
     ) -> Result<(), CallError> {
-        self.call(Input::Client(ClientInput::CancelPrompt { prompt, by, reason })).await.map(drop)
+        self.call(Input::Client(ClientInput::CancelPrompt { prompt, by, reason }))
+            .await
+            .map(drop)
     }
 
     /// Takes a waiting prompt out of the queue.
     pub async fn remove_prompt(&self, prompt: PromptId, by: Sender) -> Result<(), CallError> {
-        self.call(Input::Client(ClientInput::RemovePrompt { prompt, by })).await.map(drop)
+        self.call(Input::Client(ClientInput::RemovePrompt { prompt, by }))
+            .await
+            .map(drop)
     }
 
     pub async fn kill(&self, reason: EndReason) -> Result<(), CallError> {
@@ -354,7 +400,9 @@ impl SessionHandle {
 
     /// Ends the agent of an idle session that can come back; refused if it is at work or cannot.
     pub(crate) async fn sleep(&self, reason: EndReason, why: Arc<str>) -> Result<(), CallError> {
-        self.call(Input::Lifecycle(LifecycleInput::Sleep { reason, why })).await.map(drop)
+        self.call(Input::Lifecycle(LifecycleInput::Sleep { reason, why }))
+            .await
+            .map(drop)
     }
 
     /// Brings an ended session back for a caller that is no ACP client.
@@ -369,7 +417,9 @@ impl SessionHandle {
 
     /// Brings an ended session back because its agent is needed; refused if a user killed it.
     pub async fn wake(&self) -> Result<(), CallError> {
-        self.call(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Caller })).await.map(drop)
+        self.call(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Caller }))
+            .await
+            .map(drop)
     }
 
     /// Brings an ended session back because an attached client needs its agent; refused if a user killed it.
@@ -384,7 +434,11 @@ impl SessionHandle {
         self.come_back_on(Some(client), terms).await
     }
 
-    async fn come_back_on(&self, client: Option<ClientId>, terms: ReturnTerms) -> Result<(), CallError> {
+    async fn come_back_on(
+        &self,
+        client: Option<ClientId>,
+        terms: ReturnTerms,
+    ) -> Result<(), CallError> {
         let (reply, wait) = oneshot::channel();
         self.send(Command::ComeBackOn { client, terms, reply }).await?;
         done(wait.await.map_err(|_| CallError::Gone)??)
@@ -397,12 +451,26 @@ impl SessionHandle {
         done(wait.await.map_err(|_| CallError::Gone)??)
     }
 
-    pub async fn update_prompt(&self, prompt: PromptId, by: Sender, frame: Raw) -> Result<(), CallError> {
-        self.call(Input::Client(ClientInput::UpdatePrompt { prompt, by, frame })).await.map(drop)
+    pub async fn update_prompt(
+        &self,
+        prompt: PromptId,
+        by: Sender,
+        frame: Raw,
+    ) -> Result<(), CallError> {
+        self.call(Input::Client(ClientInput::UpdatePrompt { prompt, by, frame }))
+            .await
+            .map(drop)
     }
 
-    pub async fn move_prompt(&self, prompt: PromptId, by: Sender, position: usize) -> Result<(), CallError> {
-        self.call(Input::Client(ClientInput::MovePrompt { prompt, by, position })).await.map(drop)
+    pub async fn move_prompt(
+        &self,
+        prompt: PromptId,
+        by: Sender,
+        position: usize,
+    ) -> Result<(), CallError> {
+        self.call(Input::Client(ClientInput::MovePrompt { prompt, by, position }))
+            .await
+            .map(drop)
     }
 
     /// Sets the session's title, label or archive mark.
@@ -481,7 +549,12 @@ impl SessionHandle {
     }
 
     /// A client's response to a request of the agent that it alone was given.
-    pub async fn answer_relay(&self, client: ClientId, relay: u64, frame: Bytes) -> Result<(), CallError> {
+    pub async fn answer_relay(
+        &self,
+        client: ClientId,
+        relay: u64,
+        frame: Bytes,
+    ) -> Result<(), CallError> {
         self.send(Command::RelayAnswer { client, relay, frame }).await
     }
 
@@ -535,7 +608,10 @@ impl SessionHandle {
         self.send(Command::Input { input: Box::new(input), reply }).await?;
         match wait.await.map_err(|_| CallError::Gone)?? {
             Reply::Refused(refusal) => Err(CallError::Refused(refusal)),
-            reply @ (Reply::Done | Reply::Prompt(_) | Reply::Joined(_) | Reply::Cancelled { .. }) => Ok(reply),
+            reply @ (Reply::Done
+            | Reply::Prompt(_)
+            | Reply::Joined(_)
+            | Reply::Cancelled { .. }) => Ok(reply),
         }
     }
 

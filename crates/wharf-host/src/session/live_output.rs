@@ -64,6 +64,8 @@ impl SessionHandle {
     pub(crate) fn live_text(&self, terminal: &str, secrets: Secrets) -> Option<Arc<str>> {
         let tools = self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         let show = |end: &str| show_unfinished_end(end, MAX_LIVE_BYTES, secrets);
-        tools.terminals.show_end(terminal, MAX_LIVE_BYTES + CONTEXT_BYTES, secrets, show)
+        tools
+            .terminals
+            .show_end(terminal, MAX_LIVE_BYTES + CONTEXT_BYTES, secrets, show)
     }
 }

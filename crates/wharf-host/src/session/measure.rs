@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wharf_core::{
-    AgentEvent, AskEvent, EndReason, Event, Millis, PromptEvent, PromptId, PromptStep, Session, SessionEvent, SessionId,
+    AgentEvent, AskEvent, EndReason, Event, Millis, PromptEvent, PromptId, PromptStep, Session,
+    SessionEvent, SessionId,
 };
 
 use crate::host::Inner;
@@ -28,10 +29,17 @@ struct Timing {
 impl Measure {
     pub(super) fn new(session: &Session) -> Self {
         let state = session.state();
-        let waiting = state.queue.iter().map(|queued| (queued.prompt.clone(), queued.accepted_at, None));
-        let running = state.turns.iter().map(|turn| (turn.prompt.clone(), turn.accepted_at, Some(turn.started_at)));
+        let waiting = state
+            .queue
+            .iter()
+            .map(|queued| (queued.prompt.clone(), queued.accepted_at, None));
+        let running = state
+            .turns
+            .iter()
+            .map(|turn| (turn.prompt.clone(), turn.accepted_at, Some(turn.started_at)));
         let prompts = waiting.chain(running);
-        let prompts = prompts.map(|(prompt, accepted_at, started_at)| (prompt, Timing { accepted_at, started_at }));
+        let prompts = prompts
+            .map(|(prompt, accepted_at, started_at)| (prompt, Timing { accepted_at, started_at }));
         Self {
             session: state.origin.session.clone(),
             adapter: Arc::clone(&state.origin.adapter),
@@ -88,10 +96,17 @@ impl Measure {
         }
     }
 
-    fn note_prompt_step(&mut self, prompt: &PromptId, step: PromptStep<'_>, at: Millis, host: &Inner) {
+    fn note_prompt_step(
+        &mut self,
+        prompt: &PromptId,
+        step: PromptStep<'_>,
+        at: Millis,
+        host: &Inner,
+    ) {
         match step {
             PromptStep::Accepted => {
-                self.prompts.insert(prompt.clone(), Timing { accepted_at: at, started_at: None });
+                self.prompts
+                    .insert(prompt.clone(), Timing { accepted_at: at, started_at: None });
             }
             PromptStep::TurnStarted { .. } => {
                 host.metrics.turns_started.add(1);
@@ -131,5 +146,8 @@ fn between(from: Millis, to: Millis) -> Duration {
 
 /// Returns the word for a value in the log and on the surfaces.
 fn word(value: impl serde::Serialize) -> String {
-    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+    serde_json::to_value(value)
+        .ok()
+        .and_then(|value| value.as_str().map(str::to_owned))
+        .unwrap_or_default()
 }

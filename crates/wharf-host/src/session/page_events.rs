@@ -15,7 +15,10 @@ pub(super) struct NewerSnapshot {
 
 /// Decodes the events of a page up to `head`, in order.
 pub(super) fn decode_page(page: &RecordPage, head: Seq) -> Result<Vec<Entry>, NewerSnapshot> {
-    let mut found = FoundEvents { entries: Vec::with_capacity(page.records.len() + page.damage.len()), timeless: 0 };
+    let mut found = FoundEvents {
+        entries: Vec::with_capacity(page.records.len() + page.damage.len()),
+        timeless: 0,
+    };
     let mut damage = page.damage.iter().filter(|range| range.first <= head.0).peekable();
     for record in page.records.iter().filter(|record| record.seq <= head.0) {
         while let Some(range) = damage.next_if(|range| range.last < record.seq) {
@@ -23,7 +26,8 @@ pub(super) fn decode_page(page: &RecordPage, head: Seq) -> Result<Vec<Entry>, Ne
         }
         let seq = Seq(record.seq);
         let epoch = Epoch(record.epoch);
-        let decoded = decode_or_lost(seq, &record.body).map_err(|error| NewerSnapshot { seq, error })?;
+        let decoded =
+            decode_or_lost(seq, &record.body).map_err(|error| NewerSnapshot { seq, error })?;
         found.push(seq, Some(epoch), decoded.at, decoded.event);
     }
     for range in damage {
@@ -52,7 +56,12 @@ impl FoundEvents {
     }
 
     fn push(&mut self, seq: Seq, epoch: Option<Epoch>, at: Option<Millis>, event: Event) {
-        let entry = Entry { seq, epoch: epoch.unwrap_or_default(), at: at.unwrap_or_default(), event };
+        let entry = Entry {
+            seq,
+            epoch: epoch.unwrap_or_default(),
+            at: at.unwrap_or_default(),
+            event,
+        };
         if let (Some(epoch), Some(at)) = (epoch, at) {
             self.date_waiting(epoch, at);
         } else {
@@ -76,8 +85,9 @@ impl FoundEvents {
     /// At the end of a page the event before tells about when it was.
     fn finish(&mut self) {
         let before = self.entries.len() - self.timeless;
-        if let Some((epoch, at)) =
-            before.checked_sub(1).map(|place| (self.entries[place].epoch, self.entries[place].at))
+        if let Some((epoch, at)) = before
+            .checked_sub(1)
+            .map(|place| (self.entries[place].epoch, self.entries[place].at))
         {
             self.date_waiting(epoch, at);
         }
@@ -98,13 +108,18 @@ mod tests {
 
     fn seen(page: &RecordPage, head: u64) -> Vec<(u64, u64, u64, Option<SettingsLoss>)> {
         let entries = decode_page(page, Seq(head)).unwrap();
-        let loss = |event: &Event| if let Event::Lost(lost) = event { Some(lost.settings) } else { None };
-        entries.iter().map(|entry| (entry.seq.0, entry.epoch.0, entry.at.0, loss(&entry.event))).collect()
+        let loss =
+            |event: &Event| if let Event::Lost(lost) = event { Some(lost.settings) } else { None };
+        entries
+            .iter()
+            .map(|entry| (entry.seq.0, entry.epoch.0, entry.at.0, loss(&entry.event)))
+            .collect()
     }
 
     #[test]
     fn lost_lines_keep_their_place_and_get_the_time_of_the_next_event() {
-        let damage = |first, last, epoch| DamagedRange { place: "x".to_owned(), first, last, epoch };
+        let damage =
+            |first, last, epoch| DamagedRange { place: "x".to_owned(), first, last, epoch };
         let page = RecordPage {
             records: vec![
                 record(2, r#"{"kind":"paused","at":7,"why":"storage_full"}"#),
@@ -127,13 +142,19 @@ mod tests {
         ];
         assert_eq!(seen(&page, 8), all);
         assert_eq!(seen(&page, 7)[5], (7, 3, 9, possible), "at the end of a page");
-        assert_eq!(seen(&RecordPage { records: Vec::new(), ..page }, 4), [(1, 0, 0, none), (4, 2, 0, possible)]);
+        assert_eq!(
+            seen(&RecordPage { records: Vec::new(), ..page }, 4),
+            [(1, 0, 0, none), (4, 2, 0, possible)]
+        );
     }
 
     #[test]
     fn snapshot_of_a_newer_version_is_not_left_out() {
         let records = vec![record(9, r#"{"kind":"snapshot","at":1,"saved":{"v":99,"state":{}}}"#)];
         let newer = decode_page(&RecordPage { records, damage: Vec::new() }, Seq(9)).unwrap_err();
-        assert!(newer.seq == Seq(9) && matches!(newer.error, CodecError::Newer { .. }), "{newer:?}");
+        assert!(
+            newer.seq == Seq(9) && matches!(newer.error, CodecError::Newer { .. }),
+            "{newer:?}"
+        );
     }
 }

@@ -32,8 +32,14 @@ impl PendingForwards {
     }
 
     /// Keeps a message until the agent runs, unless too many of its connection wait.
-    pub(super) fn push(&mut self, forward: Forward, taken: oneshot::Sender<Taken>, is_behind_prompt: bool) {
-        let waiting = self.0.iter().filter(|pending| pending.forward.client == forward.client).count();
+    pub(super) fn push(
+        &mut self,
+        forward: Forward,
+        taken: oneshot::Sender<Taken>,
+        is_behind_prompt: bool,
+    ) {
+        let waiting =
+            self.0.iter().filter(|pending| pending.forward.client == forward.client).count();
         if waiting >= MAX_PENDING {
             let _ = taken.send(Taken::Refused);
             return;
@@ -50,7 +56,9 @@ impl PendingForwards {
 
     /// Takes the next message that came before the first prompt.
     pub(super) fn next_before_prompt(&mut self) -> Option<(Forward, PassedOnTo)> {
-        self.0.pop_front_if(|pending| !pending.is_behind_prompt).map(|next| (next.forward, next.passed_on))
+        self.0
+            .pop_front_if(|pending| !pending.is_behind_prompt)
+            .map(|next| (next.forward, next.passed_on))
     }
 
     pub(super) fn next(&mut self) -> Option<(Forward, PassedOnTo)> {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use wharf_core::{AgentEvent, Event, LostEvents, Millis, Origin, Seq, Session, SessionId, Settings, SettingsLoss};
+use wharf_core::{
+    AgentEvent, Event, LostEvents, Millis, Origin, Seq, Session, SessionId, Settings, SettingsLoss,
+};
 use wharf_json::Json;
 use wharf_store::{Log, StoreError};
 
@@ -73,8 +75,14 @@ fn fold(
     from: u64,
     find_beginning: Option<&dyn Fn() -> LostBeginning>,
 ) -> Result<Option<RestoredSession>, RestoreError> {
-    let mut reader =
-        LogReader { log, next: from, page: Vec::new().into_iter(), failure: None, owner: None, lost: Vec::new() };
+    let mut reader = LogReader {
+        log,
+        next: from,
+        page: Vec::new().into_iter(),
+        failure: None,
+        owner: None,
+        lost: Vec::new(),
+    };
     let Some(first) = reader.next() else { return reader.failure.map_or(Ok(None), Err) };
     let begins = first.2.begins_restore();
     let session = if begins {
@@ -131,7 +139,10 @@ impl LogReader<'_> {
             Ok(page) => match decode_page(&page, Seq(head)) {
                 Ok(entries) => self.page = entries.into_iter(),
                 Err(newer) => {
-                    self.failure = Some(RestoreError::Newer { seq: newer.seq.0, why: newer.error.to_string() });
+                    self.failure = Some(RestoreError::Newer {
+                        seq: newer.seq.0,
+                        why: newer.error.to_string(),
+                    });
                 }
             },
             Err(error) => self.failure = Some(error.into()),
@@ -143,7 +154,8 @@ impl LogReader<'_> {
     fn is_of_owner(&mut self, event: &Event) -> bool {
         let Event::Agent(AgentEvent::Updated { frame, .. }) = event else { return true };
         let Some(owner) = self.owner.take() else { return true };
-        let named = Json::parse(frame.bytes()).and_then(|frame| frame.text_at(&["params", "sessionId"]));
+        let named =
+            Json::parse(frame.bytes()).and_then(|frame| frame.text_at(&["params", "sessionId"]));
         match named.ok().flatten().filter(|named| **named != *owner.as_str()) {
             Some(named) => {
                 self.failure = Some(RestoreError::OtherSession { found: SessionId::new(&*named) });
@@ -170,8 +182,8 @@ mod tests {
     use bytes::Bytes;
     use serde_json::json;
     use wharf_core::{
-        AgentTraits, ClientId, Input, LifecycleInput, PromptEnd, PromptEvent, PromptId, Raw, Sender, SessionEvent,
-        StartKind, StartNo, StorageEvent, UsageMeaning, encode,
+        AgentTraits, ClientId, Input, LifecycleInput, PromptEnd, PromptEvent, PromptId, Raw,
+        Sender, SessionEvent, StartKind, StartNo, StorageEvent, UsageMeaning, encode,
     };
     use wharf_store::{Engine, FileEngine, FileLease, FileOptions, Lease, LogId};
 
@@ -197,18 +209,42 @@ mod tests {
             is_scope_lost: false,
         };
         let client = ClientId::new("cli_1");
-        let sender = Sender { client, chosen: None, name: None, version: None, token: None, parent: None, peer: None };
+        let sender = Sender {
+            client,
+            chosen: None,
+            name: None,
+            version: None,
+            token: None,
+            parent: None,
+            peer: None,
+        };
         let start = StartNo(1);
         let prompt = PromptId::new("prm_1");
-        let traits = AgentTraits { usage: Some(UsageMeaning::default()), ..AgentTraits::default() };
+        let traits = AgentTraits {
+            usage: Some(UsageMeaning::default()),
+            ..AgentTraits::default()
+        };
         let frame = raw(&json!({ "params": { "prompt": [{ "type": "text", "text": "go" }] } }));
-        let answer = raw(&json!({ "result": { "stopReason": "end_turn", "usage": { "inputTokens": 100 } } }));
+        let answer = raw(
+            &json!({ "result": { "stopReason": "end_turn", "usage": { "inputTokens": 100 } } }),
+        );
         let end = PromptEnd::Answered { stop_reason: "end_turn".into(), frame: answer };
         vec![
             Event::Session(SessionEvent::Created(origin)),
             Event::Agent(AgentEvent::Starting { start, how: StartKind::New }),
-            Event::Agent(AgentEvent::Started { start, agent_session: "a".into(), traits, answer: raw(&json!({})) }),
-            Event::Prompt(PromptEvent::Accepted { prompt: prompt.clone(), sender, frame, key: None, first: false }),
+            Event::Agent(AgentEvent::Started {
+                start,
+                agent_session: "a".into(),
+                traits,
+                answer: raw(&json!({})),
+            }),
+            Event::Prompt(PromptEvent::Accepted {
+                prompt: prompt.clone(),
+                sender,
+                frame,
+                key: None,
+                first: false,
+            }),
             Event::Prompt(PromptEvent::TurnStarted { prompt: prompt.clone(), content: Seq(4) }),
             Event::Prompt(PromptEvent::Ended { prompt, end, failure: None }),
         ]
@@ -217,10 +253,14 @@ mod tests {
     /// Returns the snapshot of these events as an older version made it, with wrong sums.
     fn outdated_snapshot(events: &[Event]) -> Event {
         let settings = Settings { snapshot_every: 1, ..Settings::default() };
-        let entries = (1..).zip(events.iter().cloned()).map(|(seq, event)| (Seq(seq), Millis(seq), event));
+        let entries = (1..)
+            .zip(events.iter().cloned())
+            .map(|(seq, event)| (Seq(seq), Millis(seq), event));
         let mut session = Session::restore(settings, entries).unwrap();
         let step = session.handle(Input::Lifecycle(LifecycleInput::HostRestarted), Millis(99));
-        let Some(Event::Storage(StorageEvent::Snapshot(saved))) = step.events.last() else { panic!("{step:?}") };
+        let Some(Event::Storage(StorageEvent::Snapshot(saved))) = step.events.last() else {
+            panic!("{step:?}")
+        };
         let mut value: serde_json::Value = serde_json::from_str(saved.as_str()).unwrap();
         let usage = &mut value["state"]["usage"];
         assert_eq!(usage["tokens"]["input"], 100);
@@ -242,7 +282,9 @@ mod tests {
         });
         log.append(lease.epoch(), 0, &encoded.collect::<Vec<_>>()).unwrap();
         let snapshot = Some(events.len() as u64);
-        restore(&log, &Settings::default(), snapshot, || panic!("the log has its beginning")).unwrap().session
+        restore(&log, &Settings::default(), snapshot, || panic!("the log has its beginning"))
+            .unwrap()
+            .session
     }
 
     fn sums(session: &Session) -> (Option<u64>, bool, bool) {

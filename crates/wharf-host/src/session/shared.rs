@@ -152,9 +152,13 @@ impl Shared {
 
     /// Returns the roots of the process trees that belong to the agent: its own, and its terminals'.
     pub(crate) fn keepers(&self) -> Vec<u32> {
-        let own = u32::try_from(self.keeper.load(Ordering::Relaxed)).ok().filter(|keeper| *keeper > 0);
+        let own = u32::try_from(self.keeper.load(Ordering::Relaxed))
+            .ok()
+            .filter(|keeper| *keeper > 0);
         let tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
-        own.into_iter().chain(tools.iter().flat_map(|tools| tools.terminals.keeper_pids())).collect()
+        own.into_iter()
+            .chain(tools.iter().flat_map(|tools| tools.terminals.keeper_pids()))
+            .collect()
     }
 
     /// Returns the session's state in short, as of its last change, without waking the session (rule 5.2).
@@ -256,7 +260,10 @@ impl Shared {
 
     /// Returns the measurements before these.
     pub(crate) fn set_resources(&self, resources: Option<Resources>) -> Option<Resources> {
-        std::mem::replace(&mut *self.resources.lock().unwrap_or_else(PoisonError::into_inner), resources)
+        std::mem::replace(
+            &mut *self.resources.lock().unwrap_or_else(PoisonError::into_inner),
+            resources,
+        )
     }
 
     pub(crate) fn note_settings(&self, at: Seq) {

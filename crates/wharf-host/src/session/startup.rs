@@ -85,7 +85,13 @@ impl Startup {
     }
 
     /// Starts the agent beside the task; the outcome comes back as a command.
-    pub(super) fn begin(&mut self, start: StartNo, how: StartKind, session: &Session, context: &TaskContext) {
+    pub(super) fn begin(
+        &mut self,
+        start: StartNo,
+        how: StartKind,
+        session: &Session,
+        context: &TaskContext,
+    ) {
         let TaskContext { host, shared, commands } = context;
         let host = Arc::clone(host);
         let shared = Arc::clone(shared);
@@ -105,7 +111,10 @@ impl Startup {
         let checked = if is_lost { check_terms_after_loss(&mut terms) } else { Ok(()) };
         let wanted = AgentSettings::from_sources(state).on_return(&terms);
         let need = std::mem::replace(&mut self.need, StartPriority::Client);
-        let caller = self.wanted.take_if(|(wanted, _)| *wanted == start).map(|(_, abilities)| abilities);
+        let caller = self
+            .wanted
+            .take_if(|(wanted, _)| *wanted == start)
+            .map(|(_, abilities)| abilities);
         let starter = async move {
             // One agent per session, ever: the old tree goes before the new one comes.
             if let Some(ending) = ending {
@@ -128,10 +137,18 @@ impl Startup {
                         let launch = host.launch_of(&agent, &origin, &inputs)?;
                         let capabilities = host.capabilities_for_start(log_id, &mut inputs, caller);
                         let cwd = Some(launch.cwd.as_path());
-                        let key = host.agents.initialize_cache().key(&agent, &inputs.env, &capabilities, cwd);
+                        let key = host.agents.initialize_cache().key(
+                            &agent,
+                            &inputs.env,
+                            &capabilities,
+                            cwd,
+                        );
                         let mut greeted = launch_and_initialize(&launch, &capabilities).await?;
                         if let Some(key) = key {
-                            host.agents.initialize_cache().store(key, &greeted.initialize_response).await;
+                            host.agents
+                                .initialize_cache()
+                                .store(key, &greeted.initialize_response)
+                                .await;
                         }
                         for frame in &inputs.prelude {
                             greeted.forward_request(frame.bytes()).await?;
@@ -148,7 +165,8 @@ impl Startup {
                     agent.usage.as_ref().map(|usage| usage.meaning_for(version.as_deref()));
                 let new_frame = inputs.new_frame;
                 let quiet = agent.replay_quiet;
-                let opening = agent::SessionOpening { how, new_frame, agent_session, wanted, quiet };
+                let opening =
+                    agent::SessionOpening { how, new_frame, agent_session, wanted, quiet };
                 agent::open_session(greeted, &opening).await
             };
             let outcome = Box::new(permit.hold(work).await);
@@ -186,7 +204,9 @@ impl Startup {
             }
             Status::Exited | Status::Killed | Status::Error => {
                 let ending = session.state().ending.as_ref();
-                let text = ending.and_then(|ending| ending.message.as_deref()).unwrap_or("the session has ended");
+                let text = ending
+                    .and_then(|ending| ending.message.as_deref())
+                    .unwrap_or("the session has ended");
                 let _ = reply.send(Err(StartFailure::from_log(text)));
             }
         }

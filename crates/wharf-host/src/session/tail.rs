@@ -79,7 +79,11 @@ impl Tail {
         let bytes = entries.iter().map(|entry| entry.weight() + ENTRY_OVERHEAD_BYTES).sum();
         self.budget.used.fetch_add(bytes, Ordering::Relaxed);
         let mut batches = self.lock();
-        batches.kept.push_back(Kept { batch: Batch::new(entries), bytes, published_at: Instant::now() });
+        batches.kept.push_back(Kept {
+            batch: Batch::new(entries),
+            bytes,
+            published_at: Instant::now(),
+        });
         batches.bytes += bytes;
         // The newest batch stays, since its readers are being woken for it; a large one only while all have room.
         while self.over(batches.bytes) && (batches.kept.len() > 1 || self.has_no_room_for(bytes)) {
@@ -92,7 +96,10 @@ impl Tail {
     pub(crate) fn release_large(&self) {
         let mut batches = self.lock();
         while batches.bytes > self.budget.per_session
-            && batches.kept.front().is_some_and(|kept| kept.published_at.elapsed() > LARGE_BATCH_KEPT_FOR)
+            && batches
+                .kept
+                .front()
+                .is_some_and(|kept| kept.published_at.elapsed() > LARGE_BATCH_KEPT_FOR)
         {
             self.drop_oldest(&mut batches);
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tracing::Instrument;
 use wharf_core::{
-    AgentInput, Attachment, ClientId, ClientInput, Effect, EndReason, FailureText, Input, LifecycleInput, Refusal,
-    Session, Step, Submission, WakeCause,
+    AgentInput, Attachment, ClientId, ClientInput, Effect, EndReason, FailureText, Input,
+    LifecycleInput, Refusal, Session, Step, Submission, WakeCause,
 };
 
 use super::admission::Admission;
@@ -73,7 +73,8 @@ impl SessionTask {
         let adopted = first.adopted.take();
         let silent_keeper = first.silent_keeper.take();
         let work = async move {
-            let session_time = adopted.as_ref().and_then(|adopted| adopted.turn_status.session_time());
+            let session_time =
+                adopted.as_ref().and_then(|adopted| adopted.turn_status.session_time());
             // An agent that was taken over gets what it is owed before what is decided now.
             if let Some(adopted) = adopted {
                 task.agent.adopt(*adopted, &mut task.journal);
@@ -82,7 +83,8 @@ impl SessionTask {
                 task.agent.await_keeper(keeper);
                 task.journal.show();
             }
-            task.journal.take(step, session_time.unwrap_or_else(Now::millis), first.created_tx);
+            task.journal
+                .take(step, session_time.unwrap_or_else(Now::millis), first.created_tx);
             task.carry_out();
             task.run().await;
         };
@@ -124,7 +126,11 @@ impl SessionTask {
 
     fn wait(&self) -> Duration {
         let settings = if self.journal.is_held() { None } else { self.agent.settings_due_in() };
-        self.journal.wait().into_iter().chain(settings).fold(IDLE_TIMEOUT, Duration::min)
+        self.journal
+            .wait()
+            .into_iter()
+            .chain(settings)
+            .fold(IDLE_TIMEOUT, Duration::min)
     }
 
     /// Phase two: let the core decide. True if the task is to end.
@@ -144,7 +150,9 @@ impl SessionTask {
                             return true;
                         }
                         Some(Command::KeeperAnswered(answer)) => self.take_keeper(answer).await,
-                        Some(Command::Delete { condition: DeleteCondition::Unused, done }) if self.is_in_use() => {
+                        Some(Command::Delete { condition: DeleteCondition::Unused, done })
+                            if self.is_in_use() =>
+                        {
                             let _ = done.send(None);
                         }
                         Some(Command::Delete { done, .. }) => {
@@ -161,7 +169,9 @@ impl SessionTask {
             }
             Wake::Agent(Ok(1..)) => self.agent.take_lines(&mut self.journal, &mut self.clients),
             Wake::Agent(Ok(0)) => self.agent.lose(&mut self.journal, &mut self.clients),
-            Wake::Agent(Err(error)) => self.agent.lose_unreadable(&error, &mut self.journal, &mut self.clients),
+            Wake::Agent(Err(error)) => {
+                self.agent.lose_unreadable(&error, &mut self.journal, &mut self.clients)
+            }
             Wake::Synced => {}
             Wake::Time if self.journal.is_held() => {}
             Wake::Time => {
@@ -191,7 +201,8 @@ impl SessionTask {
         if is_alive(&self.journal) && !self.journal.is_stalled() && self.admission.is_log_full() {
             let session = &self.context.shared.id;
             tracing::warn!(%session, "the log has reached its limit (limits.log): the session is ended");
-            self.journal.input(Input::Lifecycle(LifecycleInput::Kill { reason: EndReason::LogFull }), None);
+            self.journal
+                .input(Input::Lifecycle(LifecycleInput::Kill { reason: EndReason::LogFull }), None);
             self.commit();
         }
         if !is_alive(&self.journal) {
@@ -210,7 +221,9 @@ impl SessionTask {
         let Self { journal, agent, clients, .. } = self;
         while let Some(due) = journal.next_due() {
             match due {
-                Due::Effect(Effect::StartAgent { start, how }, _) => agent.start(start, how, journal),
+                Due::Effect(Effect::StartAgent { start, how }, _) => {
+                    agent.start(start, how, journal)
+                }
                 Due::Effect(Effect::StopAgent { start }, _) => agent.stop(start, journal, clients),
                 Due::Effect(Effect::SendPrompt { prompt, frame }, cause) => {
                     agent.send_prompt(prompt, &frame, cause.unwrap_or(journal.head()));
@@ -235,7 +248,8 @@ impl SessionTask {
         match command {
             // A client waits for the agent: that is work too, although it is no turn.
             Command::Input { input, reply }
-                if matches!(*input, Input::Lifecycle(LifecycleInput::Sleep { .. })) && agent.is_owed() =>
+                if matches!(*input, Input::Lifecycle(LifecycleInput::Sleep { .. }))
+                    && agent.is_owed() =>
             {
                 let _ = reply.send(Err(CallError::Refused(Refusal::TurnInProgress)));
             }
@@ -284,31 +298,58 @@ impl SessionTask {
             Command::Attend { client, attendance } => self.attend(client, attendance),
             Command::Forward { forward, taken } => agent.forward(forward, taken, journal, clients),
             Command::CallAgent { frame, answer } => agent.call(&frame, answer, journal),
-            Command::CancelForward { client, request } => agent.cancel_forward(&client, &request, journal, clients),
-            Command::RelayAnswer { client, relay, frame } => agent.answer_relay(&client, relay, &frame, clients),
+            Command::CancelForward { client, request } => {
+                agent.cancel_forward(&client, &request, journal, clients)
+            }
+            Command::RelayAnswer { client, relay, frame } => {
+                agent.answer_relay(&client, relay, &frame, clients)
+            }
             Command::RelayLate { relay } => {
-                agent.fail_relay(relay, "the client that serves this did not answer", journal, clients);
+                agent.fail_relay(
+                    relay,
+                    "the client that serves this did not answer",
+                    journal,
+                    clients,
+                );
             }
             Command::Served(served) => agent.answer_served(served, journal),
             Command::Turns { reply } => drop(reply.send(journal.state().turns.clone())),
-            Command::IsObserver { caller, reply } => drop(reply.send(journal.session().is_observed_by(&caller))),
+            Command::IsObserver { caller, reply } => {
+                drop(reply.send(journal.session().is_observed_by(&caller)))
+            }
             Command::AgentReport { reply } => drop(reply.send(AgentReport::of(journal.state()))),
             Command::Clients { reply } => drop(reply.send(clients.list(journal.session()))),
-            Command::Queue { reply } => drop(reply.send(journal.state().queue.iter().cloned().collect())),
-            Command::Asks { reply } => drop(reply.send(journal.state().asks.values().cloned().collect())),
+            Command::Queue { reply } => {
+                drop(reply.send(journal.state().queue.iter().cloned().collect()))
+            }
+            Command::Asks { reply } => {
+                drop(reply.send(journal.state().asks.values().cloned().collect()))
+            }
             Command::WaitUp { reply } => agent.wait_up(reply, journal),
-            Command::AgentUp { start, outcome } => agent.take_start(start, *outcome, journal, clients),
+            Command::AgentUp { start, outcome } => {
+                agent.take_start(start, *outcome, journal, clients)
+            }
             Command::AgentGone { start, exit, stderr, process } => {
                 if exit.lacked_host && journal.state().start == start {
                     self.end_without_agent();
                 } else {
-                    let message = FailureText { reason: &exit.describe_exit(), stderr: &stderr }.to_string().into();
-                    journal.input(Input::Agent(AgentInput::Exited { start, exit_code: exit.code, message }), None);
+                    let message = FailureText { reason: &exit.describe_exit(), stderr: &stderr }
+                        .to_string()
+                        .into();
+                    journal.input(
+                        Input::Agent(AgentInput::Exited { start, exit_code: exit.code, message }),
+                        None,
+                    );
                 }
                 self.journal.act_later(Act::Release(process));
             }
-            Command::DeleteOther { agent_session, done } => agent.delete_other(&agent_session, done),
-            Command::Delete { .. } | Command::ShutDown { .. } | Command::Leave { .. } | Command::KeeperAnswered(_) => {}
+            Command::DeleteOther { agent_session, done } => {
+                agent.delete_other(&agent_session, done)
+            }
+            Command::Delete { .. }
+            | Command::ShutDown { .. }
+            | Command::Leave { .. }
+            | Command::KeeperAnswered(_) => {}
         }
     }
 
@@ -344,13 +385,19 @@ impl SessionTask {
     /// Returns what the caller of an input can do that may start the agent: `Some(None)` for one that is no ACP client.
     fn caller_of(&self, input: &Input) -> Option<Option<Abilities>> {
         if let Input::Client(
-            ClientInput::Attach(Attachment { sender, .. }) | ClientInput::Prompt(Submission { sender, .. }),
+            ClientInput::Attach(Attachment { sender, .. })
+            | ClientInput::Prompt(Submission { sender, .. }),
         ) = input
         {
             return Some(self.clients.abilities_of(&sender.client));
         }
-        matches!(input, Input::Lifecycle(LifecycleInput::Resume | LifecycleInput::Wake { cause: WakeCause::Caller }))
-            .then_some(None)
+        matches!(
+            input,
+            Input::Lifecycle(
+                LifecycleInput::Resume | LifecycleInput::Wake { cause: WakeCause::Caller }
+            )
+        )
+        .then_some(None)
     }
 
     /// Notes a client's lane, and what it can do; `None` when it leaves.
@@ -401,7 +448,8 @@ impl SessionTask {
     fn end_without_agent(&mut self) {
         self.journal.input(Input::Lifecycle(LifecycleInput::HostRestarted), None);
         self.commit();
-        let descriptor = Descriptor::of_session(self.journal.session(), &self.context.shared.attention);
+        let descriptor =
+            Descriptor::of_session(self.journal.session(), &self.context.shared.attention);
         if let Some(need) = self.context.host.wants_back(&descriptor) {
             let (reply, _) = oneshot::channel();
             self.obey(Command::ComeBack { need, reply });
@@ -436,7 +484,10 @@ impl SessionTask {
 
     /// Does what waits for the disk.
     async fn finish_acts(&mut self) {
-        while self.journal.has_acts() && self.journal.closed().is_none() && !self.journal.is_stalled() {
+        while self.journal.has_acts()
+            && self.journal.closed().is_none()
+            && !self.journal.is_stalled()
+        {
             if !self.journal.synced().await {
                 break;
             }

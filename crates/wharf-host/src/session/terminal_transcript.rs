@@ -63,12 +63,21 @@ impl TerminalTranscript {
             return Ok(false);
         }
         let items: Vec<Value> = content.items().map(Json::to_value).collect();
-        let terminals: Vec<String> = items.iter().filter_map(|item| terminal(item).map(str::to_owned)).collect();
+        let terminals: Vec<String> =
+            items.iter().filter_map(|item| terminal(item).map(str::to_owned)).collect();
         if terminals.is_empty() {
             return Ok(false);
         }
         let known = terminals.iter().any(|terminal| self.text(terminal).is_some());
-        push(&mut self.calls, Call { id: update.tool_call_id.into_owned(), content: items, terminals, told: None });
+        push(
+            &mut self.calls,
+            Call {
+                id: update.tool_call_id.into_owned(),
+                content: items,
+                terminals,
+                told: None,
+            },
+        );
         Ok(known)
     }
 
@@ -108,7 +117,10 @@ impl TerminalTranscript {
     /// Returns the terminals that tool calls show.
     pub(super) fn shown_terminals(&self) -> Vec<ShownTerminal> {
         let of_call = |call: &Call| -> Vec<ShownTerminal> {
-            let shown = |terminal: &String| ShownTerminal { tool_call: call.id.clone(), terminal: terminal.clone() };
+            let shown = |terminal: &String| ShownTerminal {
+                tool_call: call.id.clone(),
+                terminal: terminal.clone(),
+            };
             call.terminals.iter().map(shown).collect()
         };
         self.calls.iter().flat_map(of_call).collect()
@@ -128,18 +140,29 @@ impl TerminalTranscript {
     }
 
     /// Puts the text of terminals into the log, where tool calls show them: of the one that ends, or of all.
-    pub(super) fn tell(&mut self, ended: Option<&str>, services: Option<&FilesAndTerminals>, journal: &mut Journal) {
-        let shown: Vec<String> = self.calls.iter().flat_map(|call| call.terminals.clone()).collect();
+    pub(super) fn tell(
+        &mut self,
+        ended: Option<&str>,
+        services: Option<&FilesAndTerminals>,
+        journal: &mut Journal,
+    ) {
+        let shown: Vec<String> =
+            self.calls.iter().flat_map(|call| call.terminals.clone()).collect();
         let wanted = shown.iter().map(String::as_str).chain(ended);
         for terminal in wanted.filter(|id| ended.is_none_or(|ended| ended == *id)) {
-            if let Some(text) = services.and_then(|services| services.terminals.output_text(terminal)) {
+            if let Some(text) =
+                services.and_then(|services| services.terminals.output_text(terminal))
+            {
                 self.said(terminal, &text);
             }
         }
         let news = self.news(journal.state().origin.session.as_str());
         for frame in news {
             let update = UpdateKind::ToolCallUpdate;
-            journal.input(Input::Agent(AgentInput::Updated { update, frame, title: None, tool: None }), None);
+            journal.input(
+                Input::Agent(AgentInput::Updated { update, frame, title: None, tool: None }),
+                None,
+            );
         }
     }
 
@@ -166,7 +189,8 @@ impl TerminalTranscript {
 
 /// Returns the subject of a request of the agent, if that is a terminal that exists.
 pub(super) fn terminal_of(request: &[u8]) -> Option<String> {
-    let terminal = Json::parse(request).and_then(|request| request.text_at(&["params", "terminalId"]));
+    let terminal =
+        Json::parse(request).and_then(|request| request.text_at(&["params", "terminalId"]));
     terminal.ok().flatten().map(Cow::into_owned)
 }
 
@@ -185,7 +209,9 @@ fn ending(text: &str) -> String {
     if text.len() <= TEXT {
         return text.to_owned();
     }
-    let from = (text.len() - TEXT..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    let from = (text.len() - TEXT..text.len())
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(text.len());
     let rest = &text[from..];
     let rest = rest.split_once('\n').map_or(rest, |(_, lines)| lines);
     format!("[the beginning is left out]\n{rest}")
@@ -196,13 +222,18 @@ mod tests {
     use super::*;
 
     fn shows(call: &str, content: &Value) -> Vec<u8> {
-        let update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": call, "content": content });
-        json!({ "method": "session/update", "params": { "update": update } }).to_string().into()
+        let update =
+            json!({ "sessionUpdate": "tool_call_update", "toolCallId": call, "content": content });
+        json!({ "method": "session/update", "params": { "update": update } })
+            .to_string()
+            .into()
     }
 
     fn contents(news: &[Raw]) -> Vec<Value> {
-        let content =
-            |raw: &Raw| serde_json::from_str::<Value>(raw.as_str()).unwrap()["params"]["update"]["content"].take();
+        let content = |raw: &Raw| {
+            serde_json::from_str::<Value>(raw.as_str()).unwrap()["params"]["update"]["content"]
+                .take()
+        };
         news.iter().map(content).collect()
     }
 
@@ -210,8 +241,7 @@ mod tests {
     fn output_of_a_terminal_is_recorded_once_and_again_when_it_is_shown_again() {
         let mut transcript = TerminalTranscript::default();
         let diff = json!({ "type": "diff", "path": "/x" });
-        let content =
-            json!([diff, { "type": "terminal", "terminalId": "a" }, { "type": "terminal", "terminalId": "b" }]);
+        let content = json!([diff, { "type": "terminal", "terminalId": "a" }, { "type": "terminal", "terminalId": "b" }]);
         assert!(!transcript.shown(&shows("call", &content)).unwrap());
         assert!(transcript.news("s").is_empty());
         transcript.said("a", "hello");
@@ -222,7 +252,11 @@ mod tests {
         let told = json!([diff, text_item("hello"), text_item("[no output]")]);
         assert_eq!(contents(&transcript.news("s")), std::slice::from_ref(&told));
         // A change of its state alone leaves the content as it is.
-        assert!(!transcript.shown(br#"{"params":{"update":{"toolCallId":"call","status":"completed"}}}"#).unwrap());
+        assert!(
+            !transcript
+                .shown(br#"{"params":{"update":{"toolCallId":"call","status":"completed"}}}"#)
+                .unwrap()
+        );
         assert!(transcript.news("s").is_empty());
         assert!(transcript.shown(&shows("call", &content)).unwrap());
         assert_eq!(contents(&transcript.news("s")), [told]);
@@ -237,7 +271,11 @@ mod tests {
         let mut transcript = TerminalTranscript::default();
         transcript.said("long", &"ä line\n".repeat(10_000));
         let kept = transcript.text("long").unwrap();
-        assert!(kept.len() < TEXT + 100 && kept.starts_with("[the beginning is left out]\nä line\n"), "{}", kept.len());
+        assert!(
+            kept.len() < TEXT + 100 && kept.starts_with("[the beginning is left out]\nä line\n"),
+            "{}",
+            kept.len()
+        );
         for number in 0..MOST {
             transcript.said(&number.to_string(), "x");
         }

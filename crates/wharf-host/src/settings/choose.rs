@@ -5,7 +5,8 @@ use serde_json::Value;
 use wharf_core::{AgentSetting, Raw, SettingSpelling};
 
 use super::{
-    AgentSettings, SettingRequest, SettingSources, is_of_category, is_same_setting, mode_setting, model_setting,
+    AgentSettings, SettingRequest, SettingSources, is_of_category, is_same_setting, mode_setting,
+    model_setting,
 };
 
 /// A setting and the value that it is to have.
@@ -49,16 +50,37 @@ impl AgentSettings {
     /// Returns the setting with the chosen value, in the spelling that the agent has for it.
     fn find_chosen(&self, chosen: &ChosenSetting) -> Result<AgentSetting, NotOffered> {
         let (wanted, category) = match chosen {
-            ChosenSetting::Mode(mode) => (mode_setting(to_json(&Value::from(mode.as_str()))?), Some("mode")),
-            ChosenSetting::Model(model) => (model_setting(to_json(&Value::from(model.as_str()))?), Some("model")),
+            ChosenSetting::Mode(mode) => {
+                (mode_setting(to_json(&Value::from(mode.as_str()))?), Some("mode"))
+            }
+            ChosenSetting::Model(model) => {
+                (model_setting(to_json(&Value::from(model.as_str()))?), Some("model"))
+            }
             ChosenSetting::Option { id, value } => {
                 let id = Some(to_json(&Value::from(id.as_str()))?);
-                (AgentSetting { of: SettingSpelling::Option, id, category: None, value: to_json(value)? }, None)
+                (
+                    AgentSetting {
+                        of: SettingSpelling::Option,
+                        id,
+                        category: None,
+                        value: to_json(value)?,
+                    },
+                    None,
+                )
             }
         };
-        let as_option = || self.in_force.iter().find(|known| category.is_some_and(|name| is_of_category(known, name)));
-        let known = self.in_force.iter().find(|known| is_same_setting(known, &wanted)).or_else(as_option);
-        let known = known.ok_or_else(|| NotOffered::Setting { known: self.option_names(category.is_none()) })?;
+        let as_option = || {
+            self.in_force
+                .iter()
+                .find(|known| category.is_some_and(|name| is_of_category(known, name)))
+        };
+        let known = self
+            .in_force
+            .iter()
+            .find(|known| is_same_setting(known, &wanted))
+            .or_else(as_option);
+        let known = known
+            .ok_or_else(|| NotOffered::Setting { known: self.option_names(category.is_none()) })?;
         Ok(AgentSetting { value: wanted.value, ..known.clone() })
     }
 

@@ -6,7 +6,10 @@ use super::{AgentSettings, ReturnTerms, SettingSources};
 use crate::agent::initialize::StartFailure;
 
 /// Returns true if settings may have been in force that the log has lost.
-pub(crate) fn are_settings_lost<'a>(loss: SettingsLoss, sources: impl Into<SettingSources<'a>>) -> bool {
+pub(crate) fn are_settings_lost<'a>(
+    loss: SettingsLoss,
+    sources: impl Into<SettingSources<'a>>,
+) -> bool {
     let sources = sources.into();
     match loss {
         SettingsLoss::None => false,
@@ -25,7 +28,10 @@ pub(crate) fn check_terms_after_loss(terms: &mut ReturnTerms) -> Result<(), Star
         let message = "the log has lost the settings that were in force last, and without them the agent might do more than \
              it was allowed to. To go on, choose a mode with `wharf resume --session-mode MODE`, or accept the settings that \
              the agent has with `wharf resume --accept-agent-settings`";
-        return Err(StartFailure { cause: StartFault::SettingRefused, ..StartFailure::new(message) });
+        return Err(StartFailure {
+            cause: StartFault::SettingRefused,
+            ..StartFailure::new(message)
+        });
     }
     terms.accept_agent_settings = true;
     Ok(())

@@ -39,21 +39,36 @@ pub struct SettingSources<'a> {
 impl<'a> From<&'a State> for SettingSources<'a> {
     fn from(state: &'a State) -> Self {
         let State { answer, answer_at, latest, settings, .. } = state;
-        Self { answer: answer.as_ref(), answer_at: *answer_at, latest, settings: settings.as_deref() }
+        Self {
+            answer: answer.as_ref(),
+            answer_at: *answer_at,
+            latest,
+            settings: settings.as_deref(),
+        }
     }
 }
 
 impl<'a> From<&'a AgentReport> for SettingSources<'a> {
     fn from(report: &'a AgentReport) -> Self {
         let AgentReport { answer, answer_at, latest, settings, .. } = report;
-        Self { answer: answer.as_ref(), answer_at: *answer_at, latest, settings: settings.as_deref() }
+        Self {
+            answer: answer.as_ref(),
+            answer_at: *answer_at,
+            latest,
+            settings: settings.as_deref(),
+        }
     }
 }
 
 impl<'a> From<&'a Joined> for SettingSources<'a> {
     fn from(joined: &'a Joined) -> Self {
         let Joined { answer, answer_at, latest, settings, .. } = joined;
-        Self { answer: answer.as_ref(), answer_at: *answer_at, latest, settings: settings.as_deref() }
+        Self {
+            answer: answer.as_ref(),
+            answer_at: *answer_at,
+            latest,
+            settings: settings.as_deref(),
+        }
     }
 }
 
@@ -82,13 +97,24 @@ impl AgentSettings {
             known.take_answer(answer.bytes());
         }
         let mut updates = [
-            (UpdateKind::ConfigOptionUpdate, latest.config.as_ref(), latest.config_at, known.offers.options.is_some()),
-            (UpdateKind::CurrentModeUpdate, latest.mode.as_ref(), latest.mode_at, known.offers.modes.is_some()),
+            (
+                UpdateKind::ConfigOptionUpdate,
+                latest.config.as_ref(),
+                latest.config_at,
+                known.offers.options.is_some(),
+            ),
+            (
+                UpdateKind::CurrentModeUpdate,
+                latest.mode.as_ref(),
+                latest.mode_at,
+                known.offers.modes.is_some(),
+            ),
         ];
         updates.sort_by_key(|(_, _, at, _)| *at);
         for (kind, update, at, answered) in updates {
             // The answer is newer where it tells the same; logs of old versions do not say when it came.
-            if let Some(update) = update.filter(|_| at > answer_at || at == Seq::ZERO || !answered) {
+            if let Some(update) = update.filter(|_| at > answer_at || at == Seq::ZERO || !answered)
+            {
                 let _ = known.take_update(kind, update.bytes());
             }
         }
@@ -111,7 +137,8 @@ impl AgentSettings {
     pub(crate) fn take_answer(&mut self, frame: &[u8]) {
         let report = Json::parse(frame).and_then(|frame| frame.member("result"));
         let Some(result) = report.ok().flatten() else { return };
-        if let Some((offered, value)) = offers::read_choice(result, ["modes", "availableModes", "id", "currentModeId"])
+        if let Some((offered, value)) =
+            offers::read_choice(result, ["modes", "availableModes", "id", "currentModeId"])
         {
             self.offers.modes = Some(offered);
             self.put_setting(mode_setting(value));
@@ -134,7 +161,9 @@ impl AgentSettings {
         let update = Json::parse(frame)?.at(&["params", "update"])?;
         match (kind, update) {
             (UpdateKind::CurrentModeUpdate, Some(update)) => {
-                update.text_at(&["currentModeId"])?.ok_or_else(|| ReadError::Missing("currentModeId".into()))?;
+                update
+                    .text_at(&["currentModeId"])?
+                    .ok_or_else(|| ReadError::Missing("currentModeId".into()))?;
                 if let Some(value) = update.member("currentModeId")?.and_then(to_raw) {
                     self.change_setting(mode_setting(value));
                 }
@@ -161,7 +190,8 @@ impl AgentSettings {
         let (offers, told) = offers::read_options(list);
         self.offers.options = Some(offers);
         self.in_force.retain(|known| {
-            known.of != SettingSpelling::Option || told.iter().any(|told| is_same_setting(known, told))
+            known.of != SettingSpelling::Option
+                || told.iter().any(|told| is_same_setting(known, told))
         });
         told
     }
@@ -177,8 +207,16 @@ impl AgentSettings {
             None if request.of == SettingSpelling::Model => model_setting(value),
             None => mode_setting(value),
             Some(id) => {
-                let category = self.offers.find_option(id).and_then(|offer| offer.category.as_deref().map(Into::into));
-                AgentSetting { of: SettingSpelling::Option, id: Some(id.clone()), category, value }
+                let category = self
+                    .offers
+                    .find_option(id)
+                    .and_then(|offer| offer.category.as_deref().map(Into::into));
+                AgentSetting {
+                    of: SettingSpelling::Option,
+                    id: Some(id.clone()),
+                    category,
+                    value,
+                }
             }
         }
     }
@@ -186,7 +224,8 @@ impl AgentSettings {
     /// Tells whether the requested value is in force.
     pub(crate) fn is_in_force(&self, request: &SettingRequest) -> bool {
         let setting = self.setting_of(request);
-        self.find_setting(&setting).is_some_and(|known| is_same_value(&known.value, &setting.value))
+        self.find_setting(&setting)
+            .is_some_and(|known| is_same_value(&known.value, &setting.value))
     }
 
     /// The settings that the agent must have when it comes back on these terms.
@@ -220,13 +259,17 @@ impl AgentSettings {
 
     /// A change of one spelling is a change of the other, if that offers the value too.
     fn change_setting(&mut self, setting: AgentSetting) {
-        if self.find_setting(&setting).is_some_and(|known| is_same_value(&known.value, &setting.value)) {
+        if self
+            .find_setting(&setting)
+            .is_some_and(|known| is_same_value(&known.value, &setting.value))
+        {
             return;
         }
         let other = self.other_spelling(&setting).filter(|other| {
             let value = text_of(&setting.value);
             value.is_some_and(|value| {
-                self.offers.offers_value(&setting, &value) && self.offers.offers_value(other, &value)
+                self.offers.offers_value(&setting, &value)
+                    && self.offers.offers_value(other, &value)
             })
         });
         if let Some(other) = other {
@@ -295,13 +338,16 @@ fn is_same_setting(one: &AgentSetting, other: &AgentSetting) -> bool {
 
 /// Compares two values; strings may be escaped in several ways.
 pub(crate) fn is_same_value(one: &Raw, other: &Raw) -> bool {
-    one == other || matches!((text_of(one), text_of(other)), (Some(one), Some(other)) if one == other)
+    one == other
+        || matches!((text_of(one), text_of(other)), (Some(one), Some(other)) if one == other)
 }
 
 /// Tells whether both lists have the same settings and values, in any order and however strings are escaped.
 pub(crate) fn is_same_in_force(one: &[AgentSetting], other: &[AgentSetting]) -> bool {
     let has = |known: &AgentSetting| {
-        other.iter().any(|other| is_same_setting(known, other) && is_same_value(&known.value, &other.value))
+        other
+            .iter()
+            .any(|other| is_same_setting(known, other) && is_same_value(&known.value, &other.value))
     };
     one.len() == other.len() && one.iter().all(has)
 }

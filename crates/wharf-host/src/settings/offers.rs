@@ -30,9 +30,11 @@ impl Offers {
         let values = match setting.of {
             SettingSpelling::Mode => self.modes.as_ref(),
             SettingSpelling::Model => self.models.as_ref(),
-            SettingSpelling::Option => {
-                setting.id.as_ref().and_then(|id| self.find_option(id)).map(|offer| &offer.values)
-            }
+            SettingSpelling::Option => setting
+                .id
+                .as_ref()
+                .and_then(|id| self.find_option(id))
+                .map(|offer| &offer.values),
         };
         values.map_or(&[], Vec::as_slice)
     }
@@ -60,7 +62,9 @@ pub(super) fn read_choice(result: Json<'_>, names: [&str; 4]) -> Option<(Vec<Str
     let value = choice.member(current).ok()??;
     value.text()?;
     let items = choice.member(list).ok().flatten().into_iter().flat_map(Json::items);
-    let offered = items.filter_map(|item| item.text_at(&[id]).ok().flatten().map(Into::into)).collect();
+    let offered = items
+        .filter_map(|item| item.text_at(&[id]).ok().flatten().map(Into::into))
+        .collect();
     Some((offered, to_raw(value)?))
 }
 
@@ -88,7 +92,11 @@ fn read_option(option: Json<'_>) -> Option<(OptionOffer, AgentSetting)> {
         let group = choice.member("options").ok().flatten();
         let grouped = group.into_iter().flat_map(Json::items);
         let named = std::iter::once(choice).chain(grouped);
-        values.extend(named.filter_map(|choice| choice.text_at(&["value"]).ok().flatten()).map(String::from));
+        values.extend(
+            named
+                .filter_map(|choice| choice.text_at(&["value"]).ok().flatten())
+                .map(String::from),
+        );
     }
     Some((OptionOffer { id, category, values }, setting))
 }

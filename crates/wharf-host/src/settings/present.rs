@@ -9,11 +9,16 @@ use super::{AgentSettings, SettingSources, is_same_value};
 pub fn current_settings<'a>(sources: impl Into<SettingSources<'a>>) -> Vec<(&'static str, String)> {
     let sources = sources.into();
     let settings = AgentSettings::from_sources(sources);
-    let value = |of| settings.in_force.iter().find(|known| known.of == of).map(|known| &known.value);
-    let answer = sources.answer.and_then(|answer| Json::parse(answer.bytes()).ok()?.member("result").ok()?);
+    let value =
+        |of| settings.in_force.iter().find(|known| known.of == of).map(|known| &known.value);
+    let answer = sources
+        .answer
+        .and_then(|answer| Json::parse(answer.bytes()).ok()?.member("result").ok()?);
     let mut members = Vec::new();
-    let choices =
-        [("modes", "currentModeId", SettingSpelling::Mode), ("models", "currentModelId", SettingSpelling::Model)];
+    let choices = [
+        ("modes", "currentModeId", SettingSpelling::Mode),
+        ("models", "currentModelId", SettingSpelling::Model),
+    ];
     for (name, current, of) in choices {
         let told = answer.and_then(|answer| answer.member(name).ok()?);
         if let (Some(told), Some(value)) = (told, value(of))
@@ -31,11 +36,15 @@ pub fn current_settings<'a>(sources: impl Into<SettingSources<'a>>) -> Vec<(&'st
 /// The newest list of config options that the log has.
 pub(crate) fn newest_list(sources: SettingSources<'_>) -> Option<Json<'_>> {
     let SettingSources { answer, answer_at, latest, .. } = sources;
-    let update = latest
-        .config
-        .as_ref()
-        .and_then(|update| Json::parse(update.bytes()).ok()?.at(&["params", "update", "configOptions"]).ok()?);
-    let answered = answer.and_then(|answer| Json::parse(answer.bytes()).ok()?.at(&["result", "configOptions"]).ok()?);
+    let update = latest.config.as_ref().and_then(|update| {
+        Json::parse(update.bytes())
+            .ok()?
+            .at(&["params", "update", "configOptions"])
+            .ok()?
+    });
+    let answered = answer.and_then(|answer| {
+        Json::parse(answer.bytes()).ok()?.at(&["result", "configOptions"]).ok()?
+    });
     let is_newer = latest.config_at > answer_at || latest.config_at == Seq::ZERO;
     if is_newer { update.or(answered) } else { answered.or(update) }
 }
@@ -45,7 +54,9 @@ pub(crate) fn patched_options(list: Json<'_>, in_force: &[AgentSetting]) -> Stri
     let patched = |option: Json<'_>| {
         let id = option.member("id").ok()?.and_then(super::to_raw)?;
         let current = option.member("currentValue").ok()?.and_then(super::to_raw)?;
-        let known = in_force.iter().find(|known| known.id.as_ref().is_some_and(|known| is_same_value(known, &id)))?;
+        let known = in_force
+            .iter()
+            .find(|known| known.id.as_ref().is_some_and(|known| is_same_value(known, &id)))?;
         if is_same_value(&known.value, &current) {
             return None;
         }
@@ -74,7 +85,9 @@ impl ReportedSettings {
         let sources = sources.into();
         let mut told = Self::of_settings(&AgentSettings::from_sources(sources).in_force);
         let Latest { mode, config, .. } = sources.latest;
-        for (kind, update) in [(UpdateKind::CurrentModeUpdate, mode), (UpdateKind::ConfigOptionUpdate, config)] {
+        for (kind, update) in
+            [(UpdateKind::CurrentModeUpdate, mode), (UpdateKind::ConfigOptionUpdate, config)]
+        {
             if let Some(update) = update {
                 told.take_update(kind, update.bytes());
             }
@@ -84,7 +97,10 @@ impl ReportedSettings {
 
     /// Returns the state after all of these settings have been told.
     pub(crate) fn of_settings(in_force: &[AgentSetting]) -> Self {
-        let mode = in_force.iter().find(|one| one.of == SettingSpelling::Mode).map(|mode| mode.value.clone());
+        let mode = in_force
+            .iter()
+            .find(|one| one.of == SettingSpelling::Mode)
+            .map(|mode| mode.value.clone());
         Self { mode, options: only_options(in_force).cloned().collect() }
     }
 

@@ -7,7 +7,8 @@ use wharf_json::{Json, ReadError};
 
 use super::to_raw;
 
-const SPELLINGS: [SettingSpelling; 3] = [SettingSpelling::Mode, SettingSpelling::Model, SettingSpelling::Option];
+const SPELLINGS: [SettingSpelling; 3] =
+    [SettingSpelling::Mode, SettingSpelling::Model, SettingSpelling::Option];
 
 /// Returns the method that sets a setting of this spelling, and the member of its parameters that holds the value.
 const fn method_and_member(of: SettingSpelling) -> (&'static str, &'static str) {
@@ -35,16 +36,29 @@ pub(crate) struct SettingRequest {
 impl SettingRequest {
     /// Reads a client's request. `Ok(None)`: it sets nothing.
     pub(crate) fn read(method: &str, frame: &[u8]) -> Result<Option<Self>, ReadError> {
-        let Some(of) = SPELLINGS.into_iter().find(|of| method_and_member(*of).0 == method) else { return Ok(None) };
+        let Some(of) = SPELLINGS.into_iter().find(|of| method_and_member(*of).0 == method) else {
+            return Ok(None);
+        };
         let name = method_and_member(of).1;
         let Some(params) = Json::parse(frame)?.member("params")? else { return Ok(None) };
-        let option = params.member("configId")?.and_then(to_raw).filter(|_| of == SettingSpelling::Option);
+        let option = params
+            .member("configId")?
+            .and_then(to_raw)
+            .filter(|_| of == SettingSpelling::Option);
         let Some(value) = params.member(name)?.and_then(to_raw) else { return Ok(None) };
-        Ok((option.is_some() || of != SettingSpelling::Option).then_some(Self { of, option, value }))
+        Ok((option.is_some() || of != SettingSpelling::Option).then_some(Self {
+            of,
+            option,
+            value,
+        }))
     }
 
     pub(super) fn of(setting: &AgentSetting) -> Self {
-        Self { of: setting.of, option: setting.id.clone(), value: setting.value.clone() }
+        Self {
+            of: setting.of,
+            option: setting.id.clone(),
+            value: setting.value.clone(),
+        }
     }
 
     pub(crate) fn method(&self) -> &'static str {
@@ -68,11 +82,14 @@ impl SettingRequest {
         let value = self.value.as_str();
         let setting = match (&self.option, self.of) {
             (Some(option), _) => {
-                let kind = if matches!(value, "true" | "false") { r#","type":"boolean""# } else { "" };
+                let kind =
+                    if matches!(value, "true" | "false") { r#","type":"boolean""# } else { "" };
                 format!(r#""configId":{},"value":{value}{kind}"#, option.as_str())
             }
             (None, SettingSpelling::Model) => format!(r#""modelId":{value}"#),
-            (None, SettingSpelling::Mode | SettingSpelling::Option) => format!(r#""modeId":{value}"#),
+            (None, SettingSpelling::Mode | SettingSpelling::Option) => {
+                format!(r#""modeId":{value}"#)
+            }
         };
         let params = format!(r#"{{"sessionId":{session},{setting}}}"#);
         rpc::request(id, method, params)

@@ -38,11 +38,14 @@ impl Restoration {
 
     /// Compares with what the agent reports now.
     pub(crate) fn next(&mut self, reported: &AgentSettings) -> RestoreStep {
-        let Some(setting) = self.wanted.iter().find(|setting| self.is_due(setting, reported)) else {
+        let Some(setting) = self.wanted.iter().find(|setting| self.is_due(setting, reported))
+        else {
             return RestoreStep::Done;
         };
         let request = SettingRequest::of(setting);
-        if self.done.iter().filter(|done| is_same_setting(done, setting)).count() == SETS_PER_SETTING {
+        if self.done.iter().filter(|done| is_same_setting(done, setting)).count()
+            == SETS_PER_SETTING
+        {
             return RestoreStep::NotKept(request);
         }
         self.done.push(setting.clone());
@@ -51,7 +54,8 @@ impl Restoration {
 
     fn is_due(&self, setting: &AgentSetting, reported: &AgentSettings) -> bool {
         if let Some(known) = reported.find_setting(setting) {
-            return !is_same_value(&known.value, &setting.value) && !self.follows_from_newer(setting, reported);
+            return !is_same_value(&known.value, &setting.value)
+                && !self.follows_from_newer(setting, reported);
         }
         let other = self.other_spelling(setting);
         let told = other.is_some_and(|other| reported.find_setting(other).is_some());
@@ -68,8 +72,11 @@ impl Restoration {
     fn follows_from_newer(&self, setting: &AgentSetting, reported: &AgentSettings) -> bool {
         let is_model = setting.of == SettingSpelling::Model || is_of_category(setting, "model");
         let Some(other) = self.other_spelling(setting).filter(|_| is_model) else { return false };
-        let place = |of: &AgentSetting| self.wanted.iter().position(|wanted| is_same_setting(wanted, of));
-        let was_kept = reported.find_setting(other).is_some_and(|known| is_same_value(&known.value, &other.value));
+        let place =
+            |of: &AgentSetting| self.wanted.iter().position(|wanted| is_same_setting(wanted, of));
+        let was_kept = reported
+            .find_setting(other)
+            .is_some_and(|known| is_same_value(&known.value, &other.value));
         let was_set = self.done.iter().any(|done| is_same_setting(done, other));
         place(other) > place(setting) && was_kept && !was_set
     }

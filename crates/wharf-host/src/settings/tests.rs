@@ -2,7 +2,9 @@
 
 use wharf_core::{AgentSetting, Raw, SettingSpelling, UpdateKind};
 
-use super::{AgentSettings, Restoration, RestoreStep, ReturnTerms, SettingRequest, patched_options};
+use super::{
+    AgentSettings, Restoration, RestoreStep, ReturnTerms, SettingRequest, patched_options,
+};
 
 const BOTH: &str = r#"{"id":1,"result":{
     "modes":{"currentModeId":"yolo","availableModes":[{"id":"ask"},{"id":"yolo"},{"id":"secret"}]},
@@ -39,7 +41,9 @@ fn shown(in_force: &[AgentSetting]) -> Vec<String> {
         .map(|one| match one.of {
             SettingSpelling::Mode => format!("modes={}", one.value.as_str()),
             SettingSpelling::Model => format!("models={}", one.value.as_str()),
-            SettingSpelling::Option => format!("{}={}", one.id.as_ref().map_or("", Raw::as_str), one.value.as_str()),
+            SettingSpelling::Option => {
+                format!("{}={}", one.id.as_ref().map_or("", Raw::as_str), one.value.as_str())
+            }
         })
         .collect();
     shown.sort();
@@ -49,13 +53,23 @@ fn shown(in_force: &[AgentSetting]) -> Vec<String> {
 #[test]
 fn every_spelling_of_an_answer_is_in_force() {
     let settings = answered(BOTH);
-    let expected =
-        [r#""fast"=true"#, r#""mode"="yolo""#, r#""model"="big""#, r#"models="big[low]""#, r#"modes="yolo""#];
+    let expected = [
+        r#""fast"=true"#,
+        r#""mode"="yolo""#,
+        r#""model"="big""#,
+        r#"models="big[low]""#,
+        r#"modes="yolo""#,
+    ];
     assert_eq!(shown(settings.in_force()), expected);
-    for odd in [r#"{"id":1,"result":null}"#, r#"{"id":1}"#, r#"{"id":1,"result":{"modes":null,"configOptions":{}}}"#] {
+    for odd in [
+        r#"{"id":1,"result":null}"#,
+        r#"{"id":1}"#,
+        r#"{"id":1,"result":{"modes":null,"configOptions":{}}}"#,
+    ] {
         assert_eq!(shown(answered(odd).in_force()), Vec::<String>::new(), "{odd}");
     }
-    let odd = r#"{"id":1,"result":{"x":1e400,"modes":{"y":"\ud83d","currentModeId":"ask","z":-1e999}}}"#;
+    let odd =
+        r#"{"id":1,"result":{"x":1e400,"modes":{"y":"\ud83d","currentModeId":"ask","z":-1e999}}}"#;
     assert_eq!(shown(answered(odd).in_force()), [r#"modes="ask""#]);
 }
 
@@ -64,37 +78,57 @@ fn change_of_one_spelling_changes_the_other_when_both_offer_the_value() {
     let mut settings = answered(BOTH);
     settings.take_set(&set_mode("ask"));
     let shown_now = shown(settings.in_force());
-    assert!(shown_now.contains(&r#"modes="ask""#.to_owned()) && shown_now.contains(&r#""mode"="ask""#.to_owned()));
+    assert!(
+        shown_now.contains(&r#"modes="ask""#.to_owned())
+            && shown_now.contains(&r#""mode"="ask""#.to_owned())
+    );
     settings.take_set(&set_option("mode", r#""yolo""#));
     let shown_now = shown(settings.in_force());
-    assert!(shown_now.contains(&r#"modes="yolo""#.to_owned()) && shown_now.contains(&r#""mode"="yolo""#.to_owned()));
+    assert!(
+        shown_now.contains(&r#"modes="yolo""#.to_owned())
+            && shown_now.contains(&r#""mode"="yolo""#.to_owned())
+    );
     // Only one of them has this value.
     settings.take_set(&set_mode("secret"));
     let shown_now = shown(settings.in_force());
-    assert!(shown_now.contains(&r#"modes="secret""#.to_owned()) && shown_now.contains(&r#""mode"="yolo""#.to_owned()));
+    assert!(
+        shown_now.contains(&r#"modes="secret""#.to_owned())
+            && shown_now.contains(&r#""mode"="yolo""#.to_owned())
+    );
     // The spellings of the model have no value in common.
     settings.take_set(&request("session/set_model", r#"{"modelId":"big[high]"}"#));
     let shown_now = shown(settings.in_force());
     assert!(
-        shown_now.contains(&r#"models="big[high]""#.to_owned()) && shown_now.contains(&r#""model"="big""#.to_owned())
+        shown_now.contains(&r#"models="big[high]""#.to_owned())
+            && shown_now.contains(&r#""model"="big""#.to_owned())
     );
 }
 
 #[test]
 fn report_of_either_spelling_is_the_newest_value() {
     let mut settings = answered(BOTH);
-    let update =
-        r#"{"params":{"update":{"_meta":1e400,"sessionUpdate":"current_mode_update","currentModeId":"a\u0073k"}}}"#;
+    let update = r#"{"params":{"update":{"_meta":1e400,"sessionUpdate":"current_mode_update","currentModeId":"a\u0073k"}}}"#;
     settings.take_update(UpdateKind::CurrentModeUpdate, update.as_bytes()).unwrap();
-    assert!(settings.is_in_force(&set_mode("ask")) && settings.is_in_force(&set_option("mode", r#""ask""#)));
+    assert!(
+        settings.is_in_force(&set_mode("ask"))
+            && settings.is_in_force(&set_option("mode", r#""ask""#))
+    );
     let list = r#"{"params":{"update":{"configOptions":[
         {"id":"mode","category":"mode","currentValue":"yolo","options":[{"value":"ask"},{"value":"yolo"}]}]}}}"#;
     settings.take_update(UpdateKind::ConfigOptionUpdate, list.as_bytes()).unwrap();
     let expected = [r#""mode"="yolo""#, r#"models="big[low]""#, r#"modes="yolo""#];
-    assert_eq!(shown(settings.in_force()), expected, "options that the list does not have are gone");
-    for unreadable in [r#"{"currentModeId":7}"#, r#"{"currentModeId":"ask","currentModeId":"yolo"}"#, "{}"] {
+    assert_eq!(
+        shown(settings.in_force()),
+        expected,
+        "options that the list does not have are gone"
+    );
+    for unreadable in
+        [r#"{"currentModeId":7}"#, r#"{"currentModeId":"ask","currentModeId":"yolo"}"#, "{}"]
+    {
         let frame = format!(r#"{{"params":{{"update":{unreadable}}}}}"#);
-        settings.take_update(UpdateKind::CurrentModeUpdate, frame.as_bytes()).unwrap_err();
+        settings
+            .take_update(UpdateKind::CurrentModeUpdate, frame.as_bytes())
+            .unwrap_err();
         assert_eq!(shown(settings.in_force()), expected, "{unreadable}");
     }
 }
@@ -116,7 +150,10 @@ fn only_differences_are_set_and_the_mode_comes_first() {
     wanted.take_set(&set_option("fast", "false"));
     wanted.take_set(&set_mode("ask"));
     let wanted = wanted.into_in_force();
-    assert_eq!(restored(&mut answered(BOTH), wanted.clone()), [r#"mode "ask""#, r#"option "fast" = false"#]);
+    assert_eq!(
+        restored(&mut answered(BOTH), wanted.clone()),
+        [r#"mode "ask""#, r#"option "fast" = false"#]
+    );
     let mut kept = answered(BOTH);
     kept.take_set(&set_option("mode", r#""ask""#));
     assert_eq!(restored(&mut kept, wanted), [r#"option "fast" = false"#]);
@@ -127,7 +164,10 @@ fn spelling_that_contradicts_the_other_in_one_answer_is_set() {
     let mut wanted = answered(BOTH);
     wanted.take_set(&set_mode("ask"));
     let contradictory = BOTH.replacen("\"currentModeId\":\"yolo\"", "\"currentModeId\":\"ask\"", 1);
-    assert_eq!(restored(&mut answered(&contradictory), wanted.into_in_force()), [r#"option "mode" = "ask""#]);
+    assert_eq!(
+        restored(&mut answered(&contradictory), wanted.into_in_force()),
+        [r#"option "mode" = "ask""#]
+    );
 }
 
 #[test]
@@ -138,8 +178,7 @@ fn mode_that_the_agent_does_not_tell_is_set() {
     let silent = restored(&mut answered(r#"{"id":1,"result":{}}"#), wanted.clone());
     assert_eq!(silent.first().map(String::as_str), Some(r#"mode "ask""#), "{silent:?}");
     // It is enough that one spelling tells it.
-    let modes_only =
-        r#"{"id":1,"result":{"modes":{"currentModeId":"ask","availableModes":[{"id":"ask"}]},"configOptions":[]}}"#;
+    let modes_only = r#"{"id":1,"result":{"modes":{"currentModeId":"ask","availableModes":[{"id":"ask"}]},"configOptions":[]}}"#;
     assert_eq!(restored(&mut answered(modes_only), wanted), [r#"model "big[low]""#]);
 }
 
@@ -163,11 +202,19 @@ fn chosen_mode_replaces_the_one_in_force_in_the_spellings_there_are() {
     let both = ReturnTerms { session_mode: ask.clone(), ..accept };
     assert_eq!(shown(&answered(BOTH).on_return(&both)), [r#""mode"="ask""#, r#"modes="ask""#]);
     let mode = ReturnTerms { session_mode: ask, accept_agent_settings: false };
-    let expected = [r#""fast"=true"#, r#""mode"="ask""#, r#""model"="big""#, r#"models="big[low]""#, r#"modes="ask""#];
+    let expected = [
+        r#""fast"=true"#,
+        r#""mode"="ask""#,
+        r#""model"="big""#,
+        r#"models="big[low]""#,
+        r#"modes="ask""#,
+    ];
     assert_eq!(shown(&answered(BOTH).on_return(&mode)), expected);
-    let only_option =
-        r#"{"id":1,"result":{"configOptions":[{"id":"m","category":"mode","currentValue":"b","options":[]}]}}"#;
-    let plan = ReturnTerms { session_mode: Some("plan".to_owned()), accept_agent_settings: false };
+    let only_option = r#"{"id":1,"result":{"configOptions":[{"id":"m","category":"mode","currentValue":"b","options":[]}]}}"#;
+    let plan = ReturnTerms {
+        session_mode: Some("plan".to_owned()),
+        accept_agent_settings: false,
+    };
     assert_eq!(shown(&answered(only_option).on_return(&plan)), [r#""m"="plan""#]);
 }
 

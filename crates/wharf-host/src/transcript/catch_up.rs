@@ -78,7 +78,9 @@ async fn wait_until_wanted(host: &Weak<Inner>, at_most: Duration) -> bool {
 /// them behind.
 async fn remove_orphans(inner: &Inner) {
     let store = Arc::clone(&inner.transcripts.store);
-    let Ok(Ok(progress)) = tokio::task::spawn_blocking(move || store.progress()).await else { return };
+    let Ok(Ok(progress)) = tokio::task::spawn_blocking(move || store.progress()).await else {
+        return;
+    };
     for known in progress {
         let id = SessionId::new(known.id.name());
         if inner.registry.get(&id).is_none() && !inner.storage.is_unreadable(&id) {
@@ -105,11 +107,15 @@ pub(super) async fn list_behind(
         let descriptor = known.descriptor();
         let id = SessionId::new(descriptor.id.as_str());
         let last_seq = descriptor.last_seq;
-        let is_done = |known: &HashMap<SessionId, u64>| known.get(&id).is_some_and(|seq| *seq >= last_seq);
+        let is_done =
+            |known: &HashMap<SessionId, u64>| known.get(&id).is_some_and(|seq| *seq >= last_seq);
         let is_loaded = matches!(known, KnownSession::Live(_));
-        let is_unchecked =
-            matches!(known, KnownSession::Live(handle) if handle.shared.has_losses()) && !checked.contains(&id);
-        if (!is_done(&covered) || is_unchecked) && !is_done(failed) && descriptor.turn == TurnWord::Idle {
+        let is_unchecked = matches!(known, KnownSession::Live(handle) if handle.shared.has_losses())
+            && !checked.contains(&id);
+        if (!is_done(&covered) || is_unchecked)
+            && !is_done(failed)
+            && descriptor.turn == TurnWord::Idle
+        {
             behind.push((is_loaded, id, last_seq));
         }
     });
@@ -133,7 +139,9 @@ pub(super) async fn catch_up(host: &Host, id: &SessionId) -> bool {
         let store = Arc::clone(&host.inner().transcripts.store);
         let of = log_id.clone();
         match tokio::task::spawn_blocking(move || store.checkpoint(&of)).await {
-            Ok(Ok(Some(checkpoint))) => return checkpoint.seq >= head.0 && index_rows(host, log_id).await,
+            Ok(Ok(Some(checkpoint))) => {
+                return checkpoint.seq >= head.0 && index_rows(host, log_id).await;
+            }
             Ok(Ok(None)) => transcript.live.reload().await,
             Ok(Err(_)) | Err(_) => return false,
         }

@@ -63,7 +63,10 @@ impl ChangeRing {
             MergedChange::Grown { text, .. } => text.len(),
         };
         let bytes = CHANGE_OVERHEAD_BYTES
-            + changes.values().map(|change| CHANGE_OVERHEAD_BYTES + text_bytes(change)).sum::<usize>();
+            + changes
+                .values()
+                .map(|change| CHANGE_OVERHEAD_BYTES + text_bytes(change))
+                .sum::<usize>();
         self.bytes += bytes;
         self.sets.push_back(ChangeSet { from, to, changes, bytes });
         while self.bytes > MAX_RING_BYTES
@@ -79,7 +82,9 @@ impl ChangeRing {
         let newer = self.sets.iter().filter(|set| set.to > position);
         let mut expected = None;
         for set in newer {
-            if expected.is_some_and(|expected| expected != set.from) || (expected.is_none() && set.from > position) {
+            if expected.is_some_and(|expected| expected != set.from)
+                || (expected.is_none() && set.from > position)
+            {
                 return None;
             }
             expected = Some(set.to);
@@ -101,7 +106,14 @@ fn merge_change(changes: &mut BTreeMap<u64, MergedChange>, number: u64, change: 
     match (&mut *earlier, change) {
         (
             MergedChange::Grown { rev, part, text, at, is_tail, .. },
-            MergedChange::Grown { from, rev: now, part: grown, text: more, at: then, is_tail: is_still_tail },
+            MergedChange::Grown {
+                from,
+                rev: now,
+                part: grown,
+                text: more,
+                at: then,
+                is_tail: is_still_tail,
+            },
         ) if *rev == from && *part == grown && *is_tail == is_still_tail => {
             text.push_str(&more);
             (*rev, *at) = (now, then);
@@ -124,7 +136,13 @@ mod tests {
     }
 
     fn grown(number: u64, from: u64, text: &str) -> RowChange {
-        RowChange::Append { number: RowNumber(number), from, part: 0, text: text.to_owned(), is_tail: false }
+        RowChange::Append {
+            number: RowNumber(number),
+            from,
+            part: 0,
+            text: text.to_owned(),
+            is_tail: false,
+        }
     }
 
     fn whole(number: u64) -> RowChange {
@@ -136,11 +154,26 @@ mod tests {
         let mut ring = ChangeRing::default();
         ring.push(Seq(4), Seq(6), collect(&[(5, grown(1, 4, "a")), (6, grown(1, 5, "b"))]));
         ring.push(Seq(6), Seq(8), collect(&[(7, grown(1, 6, "c")), (8, whole(2))]));
-        let joined =
-            MergedChange::Grown { from: 4, rev: 7, part: 0, text: "abc".to_owned(), at: Millis(7), is_tail: false };
-        assert_eq!(ring.after(Seq(4)), Some(BTreeMap::from([(1, joined), (2, MergedChange::Whole)])));
-        let last =
-            MergedChange::Grown { from: 6, rev: 7, part: 0, text: "c".to_owned(), at: Millis(7), is_tail: false };
+        let joined = MergedChange::Grown {
+            from: 4,
+            rev: 7,
+            part: 0,
+            text: "abc".to_owned(),
+            at: Millis(7),
+            is_tail: false,
+        };
+        assert_eq!(
+            ring.after(Seq(4)),
+            Some(BTreeMap::from([(1, joined), (2, MergedChange::Whole)]))
+        );
+        let last = MergedChange::Grown {
+            from: 6,
+            rev: 7,
+            part: 0,
+            text: "c".to_owned(),
+            at: Millis(7),
+            is_tail: false,
+        };
         assert_eq!(ring.after(Seq(6)), Some(BTreeMap::from([(1, last), (2, MergedChange::Whole)])));
     }
 
@@ -156,7 +189,11 @@ mod tests {
     fn ring_drops_its_oldest_changes_when_it_is_full() {
         let mut ring = ChangeRing::default();
         for seq in 1..=20 {
-            ring.push(Seq(seq), Seq(seq + 1), collect(&[(seq + 1, grown(1, seq, &"x".repeat(100_000)))]));
+            ring.push(
+                Seq(seq),
+                Seq(seq + 1),
+                collect(&[(seq + 1, grown(1, seq, &"x".repeat(100_000)))]),
+            );
         }
         assert!(ring.bytes <= MAX_RING_BYTES, "{}", ring.bytes);
         assert_eq!(ring.after(Seq(1)), None);

@@ -94,7 +94,11 @@ struct FileTotals {
 
 impl ChangeTotals {
     fn add(&mut self, change: StoredFileChange) {
-        self.row = if self.row.0 == change.number { (change.number, self.row.1 + 1) } else { (change.number, 1) };
+        self.row = if self.row.0 == change.number {
+            (change.number, self.row.1 + 1)
+        } else {
+            (change.number, 1)
+        };
         self.is_partial |= may_have_more_changes(self.row.1);
         if let Some(known) = self.files.get_mut(&change.path) {
             known.add_older(change);
@@ -107,11 +111,22 @@ impl ChangeTotals {
 
     fn finish(self, as_of: Option<EventId>, limit: usize) -> ChangedFileSlice {
         let total = self.files.len();
-        let mut files: Vec<ChangedFile> = self.files.into_values().map(FileTotals::finish).collect();
-        let (added, removed) = files.iter().fold((0, 0), |(a, r), file| (a + file.added, r + file.removed));
-        files.sort_unstable_by(|a, b| (Reverse(&a.changed_at), &a.path).cmp(&(Reverse(&b.changed_at), &b.path)));
+        let mut files: Vec<ChangedFile> =
+            self.files.into_values().map(FileTotals::finish).collect();
+        let (added, removed) =
+            files.iter().fold((0, 0), |(a, r), file| (a + file.added, r + file.removed));
+        files.sort_unstable_by(|a, b| {
+            (Reverse(&a.changed_at), &a.path).cmp(&(Reverse(&b.changed_at), &b.path))
+        });
         files.truncate(limit);
-        ChangedFileSlice { as_of, files, total, added, removed, is_partial: self.is_partial }
+        ChangedFileSlice {
+            as_of,
+            files,
+            total,
+            added,
+            removed,
+            is_partial: self.is_partial,
+        }
     }
 }
 
@@ -119,7 +134,8 @@ impl FileTotals {
     /// Begins with the newest change of a file.
     fn new(change: StoredFileChange) -> Self {
         let StoredFileChange { path, row, turn, kind, added, removed, exact, at, .. } = change;
-        let status = if kind == DELETED { ChangedFileStatus::Deleted } else { ChangedFileStatus::Changed };
+        let status =
+            if kind == DELETED { ChangedFileStatus::Deleted } else { ChangedFileStatus::Changed };
         let file = ChangedFile {
             path,
             status,

@@ -55,14 +55,18 @@ impl LiveState {
     /// Returns the rows of the open asks, the oldest first.
     pub(super) fn open_asks(&mut self) -> Result<Vec<TranscriptRow>, StoreError> {
         let numbers = self.fold.open_asks().into_iter();
-        numbers.map(|number| self.rows.row(number.0)?.ok_or_else(|| missing_row(number.0))).collect()
+        numbers
+            .map(|number| self.rows.row(number.0)?.ok_or_else(|| missing_row(number.0)))
+            .collect()
     }
 
     fn collect_updates(&self, position: Seq) -> Result<Option<Vec<RowUpdate>>, StoreError> {
         let changes = match self.ring.after(position) {
             Some(changes) => changes,
             None => match self.rows.changed_after(position.0, MAX_CAUGHT_UP_ROWS)? {
-                Some(numbers) => numbers.into_iter().map(|number| (number, MergedChange::Whole)).collect(),
+                Some(numbers) => {
+                    numbers.into_iter().map(|number| (number, MergedChange::Whole)).collect()
+                }
                 None => return Ok(None),
             },
         };

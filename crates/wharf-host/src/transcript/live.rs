@@ -125,7 +125,10 @@ impl LiveTranscript {
     }
 
     /// Folds the log up to the event that is its last one now.
-    async fn advance(&self, handle: &SessionHandle) -> Result<OwnedMutexGuard<LiveState>, TranscriptFailure> {
+    async fn advance(
+        &self,
+        handle: &SessionHandle,
+    ) -> Result<OwnedMutexGuard<LiveState>, TranscriptFailure> {
         let mut state = Arc::clone(&self.state).lock_owned().await;
         let target = handle.head();
         for rebuild in 1..=MAX_REBUILDS + 1 {
@@ -211,7 +214,8 @@ impl LiveState {
 
     /// Forgets all that was folded. The next reader begins with the checkpoint, or with the first event.
     fn discard(&mut self) {
-        self.rows = RowCache::new(Arc::clone(&self.store), self.id.clone(), self.store.generation(), 0);
+        self.rows =
+            RowCache::new(Arc::clone(&self.store), self.id.clone(), self.store.generation(), 0);
         self.fold = Fold::new(self.secrets);
         self.ring = ChangeRing::default();
         self.read_to = Seq::ZERO;
@@ -250,7 +254,8 @@ impl LiveState {
         let mut collector = ChangeCollector::default();
         let mut changes = Vec::new();
         for entry in batches.iter().flat_map(Batch::entries) {
-            self.fold.apply(entry.id(), entry.at, &entry.event, &mut self.rows, &mut changes);
+            self.fold
+                .apply(entry.id(), entry.at, &entry.event, &mut self.rows, &mut changes);
             collector.add(entry.seq, entry.at, &mut changes);
             self.dirty_bytes += entry.weight();
             self.turn_ended |= matches!(entry.event, Event::Prompt(PromptEvent::Ended { .. }));
@@ -264,7 +269,9 @@ impl LiveState {
             match self.write() {
                 Err(error @ StoreError::Recreated) => return Err(error),
                 Err(error) if self.dirty_bytes > MAX_UNWRITABLE_BYTES => return Err(error),
-                Err(error) => tracing::warn!(log = %self.id, %error, "the rows of a session cannot be written"),
+                Err(error) => {
+                    tracing::warn!(log = %self.id, %error, "the rows of a session cannot be written")
+                }
                 Ok(()) => {}
             }
         }
@@ -273,16 +280,24 @@ impl LiveState {
 
     /// Writes the changes with the checkpoint that they lead to.
     pub(super) fn write(&mut self) -> Result<(), StoreError> {
-        let is_new = |position: &EventId| self.written_to != Some(*position) || self.rows.is_dirty();
+        let is_new =
+            |position: &EventId| self.written_to != Some(*position) || self.rows.is_dirty();
         let Some(position) = self.fold.position().filter(is_new) else { return Ok(()) };
         if self.is_gone {
             return Ok(());
         }
-        let state = serde_json::to_vec(&self.fold).map_err(|error| StoreError::Index(error.to_string()))?;
+        let state =
+            serde_json::to_vec(&self.fold).map_err(|error| StoreError::Index(error.to_string()))?;
         let epoch = position.epoch.0;
         let seq = position.seq.0;
         let rows = self.fold.row_count();
-        self.rows.flush(TranscriptCheckpoint { fold: stored_fold(self.secrets), epoch, seq, rows, state })?;
+        self.rows.flush(TranscriptCheckpoint {
+            fold: stored_fold(self.secrets),
+            epoch,
+            seq,
+            rows,
+            state,
+        })?;
         (self.dirty_bytes, self.turn_ended, self.written_to) = (0, false, Some(position));
         Ok(())
     }

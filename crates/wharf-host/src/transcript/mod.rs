@@ -87,14 +87,24 @@ impl Transcripts {
             SqliteTranscripts::in_memory()
         })?;
         let unredacted = Arc::new(Semaphore::new(MAX_UNREDACTED_TRANSCRIPTS));
-        Ok(Self { store, secrets, live: Mutex::default(), wake_catch_up: Arc::default(), unredacted })
+        Ok(Self {
+            store,
+            secrets,
+            live: Mutex::default(),
+            wake_catch_up: Arc::default(),
+            unredacted,
+        })
     }
 
     /// Returns the transcript of a session, in memory.
     fn find(&self, handle: &SessionHandle) -> Arc<LiveTranscript> {
         let mut live = self.lock();
         let known = live.entry(handle.id().clone()).or_insert_with(|| {
-            let live = LiveTranscript::new(Arc::clone(&self.store), handle.shared.log_id.clone(), self.secrets);
+            let live = LiveTranscript::new(
+                Arc::clone(&self.store),
+                handle.shared.log_id.clone(),
+                self.secrets,
+            );
             KnownTranscript { live: Arc::new(live), used_at: Instant::now() }
         });
         known.used_at = Instant::now();
@@ -124,16 +134,22 @@ impl Transcripts {
         let mut idle: Vec<(Instant, SessionId, Arc<LiveTranscript>)> = {
             let live = self.lock();
             let unused = live.iter().filter(|(_, known)| Arc::strong_count(&known.live) == 1);
-            unused.map(|(id, known)| (known.used_at, id.clone(), Arc::clone(&known.live))).collect()
+            unused
+                .map(|(id, known)| (known.used_at, id.clone(), Arc::clone(&known.live)))
+                .collect()
         };
         idle.sort_unstable_by(|(a, ..), (b, ..)| b.cmp(a));
         let doomed = idle.into_iter().enumerate();
-        let doomed = doomed.filter(|(n, (used_at, ..))| *n >= MAX_IDLE_TRANSCRIPTS || used_at.elapsed() > IDLE_TIMEOUT);
+        let doomed = doomed.filter(|(n, (used_at, ..))| {
+            *n >= MAX_IDLE_TRANSCRIPTS || used_at.elapsed() > IDLE_TIMEOUT
+        });
         for (_, (used_at, id, transcript)) in doomed {
             transcript.flush().await;
             let mut live = self.lock();
             // The map's own handle and ours.
-            let is_unused = |known: &KnownTranscript| known.used_at == used_at && Arc::strong_count(&known.live) == 2;
+            let is_unused = |known: &KnownTranscript| {
+                known.used_at == used_at && Arc::strong_count(&known.live) == 2
+            };
             if live.get(&id).is_some_and(is_unused) {
                 live.remove(&id);
             }
@@ -191,7 +207,12 @@ pub struct SessionTranscript {
 
 impl SessionTranscript {
     pub(crate) fn open(transcripts: &Transcripts, handle: SessionHandle) -> Self {
-        Self { live: transcripts.find(&handle), handle, secrets: transcripts.secrets, _permit: None }
+        Self {
+            live: transcripts.find(&handle),
+            handle,
+            secrets: transcripts.secrets,
+            _permit: None,
+        }
     }
 
     /// Makes a transcript that shows secrets. It is kept in a temporary file that is gone when the transcript is dropped.
@@ -202,18 +223,30 @@ impl SessionTranscript {
         if transcripts.secrets == Secrets::Shown {
             return Ok(Self::open(transcripts, handle));
         }
-        let permit = Arc::clone(&transcripts.unredacted).acquire_owned().await.map_err(|_| TranscriptFailure::Gone)?;
+        let permit = Arc::clone(&transcripts.unredacted)
+            .acquire_owned()
+            .await
+            .map_err(|_| TranscriptFailure::Gone)?;
         let store = tokio::task::spawn_blocking(SqliteTranscripts::temporary).await;
         let store = store.map_err(|_| TranscriptFailure::Gone)??;
-        let live = Arc::new(LiveTranscript::new(store, handle.shared.log_id.clone(), Secrets::Shown));
-        Ok(Self { handle, live, secrets: Secrets::Shown, _permit: Some(Arc::new(permit)) })
+        let live =
+            Arc::new(LiveTranscript::new(store, handle.shared.log_id.clone(), Secrets::Shown));
+        Ok(Self {
+            handle,
+            live,
+            secrets: Secrets::Shown,
+            _permit: Some(Arc::new(permit)),
+        })
     }
 
     pub const fn handle(&self) -> &SessionHandle {
         &self.handle
     }
 
-    pub async fn page(&self, request: PageRequest) -> Result<Result<RowSlice, UnknownAnchor>, TranscriptFailure> {
+    pub async fn page(
+        &self,
+        request: PageRequest,
+    ) -> Result<Result<RowSlice, UnknownAnchor>, TranscriptFailure> {
         self.live.read(&self.handle, move |state| state.page(&request)).await
     }
 
@@ -249,11 +282,23 @@ impl SessionTranscript {
     }
 
     /// Returns a page of the whole text of a row's part.
-    pub async fn text(&self, id: &str, part: &str, offset: u64) -> Result<Option<RowTextSlice>, TranscriptFailure> {
+    pub async fn text(
+        &self,
+        id: &str,
+        part: &str,
+        offset: u64,
+    ) -> Result<Option<RowTextSlice>, TranscriptFailure> {
         let id = id.to_owned();
         let part = part.to_owned();
-        let slice = self.live.read(&self.handle, move |state| state.text_page(&id, &part, offset)).await?;
-        Ok(slice.map(|slice| RowTextSlice { text: slice.text, offset: slice.offset, total: slice.total }))
+        let slice = self
+            .live
+            .read(&self.handle, move |state| state.text_page(&id, &part, offset))
+            .await?;
+        Ok(slice.map(|slice| RowTextSlice {
+            text: slice.text,
+            offset: slice.offset,
+            total: slice.total,
+        }))
     }
 
     /// Returns the bytes that rows refer to by this name.
@@ -264,8 +309,14 @@ impl SessionTranscript {
     }
 
     /// Returns turns, the newest first; `None` if there is no row `before`.
-    pub async fn turns(&self, before: Option<String>, limit: usize) -> Result<Option<TurnSlice>, TranscriptFailure> {
-        self.live.read(&self.handle, move |state| state.list_turns(before.as_deref(), limit)).await
+    pub async fn turns(
+        &self,
+        before: Option<String>,
+        limit: usize,
+    ) -> Result<Option<TurnSlice>, TranscriptFailure> {
+        self.live
+            .read(&self.handle, move |state| state.list_turns(before.as_deref(), limit))
+            .await
     }
 
     /// Returns the files that were changed, the last changed first; `None` if there is no such turn.
@@ -274,7 +325,9 @@ impl SessionTranscript {
         turn: Option<String>,
         limit: usize,
     ) -> Result<Option<ChangedFileSlice>, TranscriptFailure> {
-        self.live.read(&self.handle, move |state| state.changed_files(turn.as_deref(), limit)).await
+        self.live
+            .read(&self.handle, move |state| state.changed_files(turn.as_deref(), limit))
+            .await
     }
 
     /// Returns the newest turn of a prompt with the agent's answer; `None` if it has not begun.

@@ -88,7 +88,10 @@ struct Window {
 }
 
 impl LiveState {
-    pub(super) fn page(&self, request: &PageRequest) -> Result<Result<RowSlice, UnknownAnchor>, StoreError> {
+    pub(super) fn page(
+        &self,
+        request: &PageRequest,
+    ) -> Result<Result<RowSlice, UnknownAnchor>, StoreError> {
         let count = self.rows.count();
         let found = |number: Option<u64>| number.ok_or(UnknownAnchor::Row);
         let window = match &request.anchor {
@@ -106,16 +109,23 @@ impl LiveState {
                 Ok(number) => self.window_around(number, request)?,
                 Err(unknown) => return Ok(Err(unknown)),
             },
-            PageAnchor::Turn { prompt, place } => match self.window_of_turn(prompt, place, request)? {
-                Ok(window) => window,
-                Err(unknown) => return Ok(Err(unknown)),
-            },
+            PageAnchor::Turn { prompt, place } => {
+                match self.window_of_turn(prompt, place, request)? {
+                    Ok(window) => window,
+                    Err(unknown) => return Ok(Err(unknown)),
+                }
+            }
         };
         self.finish_page(window, request).map(Ok)
     }
 
     /// Returns the rows that came before a row, aligned to their turn if that is short.
-    fn window_before(&self, before: u64, limit: usize, request: &PageRequest) -> Result<Window, StoreError> {
+    fn window_before(
+        &self,
+        before: u64,
+        limit: usize,
+        request: &PageRequest,
+    ) -> Result<Window, StoreError> {
         let last = before.saturating_sub(1);
         let limit = limit.clamp(1, MAX_PAGE_ROWS);
         let scan = RowScan {
@@ -138,16 +148,23 @@ impl LiveState {
 
     /// Adds the earlier rows of the first row's turn, if the turn is short enough.
     fn align(&self, window: &mut Window, limit: usize) -> Result<(), StoreError> {
-        let Some(turn) = window.rows.first().and_then(|first| first.row.turn.clone()) else { return Ok(()) };
-        let of_turn: Vec<&NumberedRow> =
-            window.rows.iter().take_while(|row| row.row.turn.as_ref() == Some(&turn)).collect();
+        let Some(turn) = window.rows.first().and_then(|first| first.row.turn.clone()) else {
+            return Ok(());
+        };
+        let of_turn: Vec<&NumberedRow> = window
+            .rows
+            .iter()
+            .take_while(|row| row.row.turn.as_ref() == Some(&turn))
+            .collect();
         let turn_rows = of_turn.len();
         let turn_bytes = of_turn.iter().map(|row| row.bytes).sum::<usize>();
         let page_bytes: usize = window.rows.iter().map(|row| row.bytes).sum();
         let room_rows = (ALIGNED_TURN_FACTOR * limit)
             .saturating_sub(turn_rows)
             .min(MAX_PAGE_ROWS.saturating_sub(window.rows.len()));
-        let room_bytes = MAX_ALIGNED_BYTES.saturating_sub(turn_bytes).min(MAX_PAGE_BYTES.saturating_sub(page_bytes));
+        let room_bytes = MAX_ALIGNED_BYTES
+            .saturating_sub(turn_bytes)
+            .min(MAX_PAGE_BYTES.saturating_sub(page_bytes));
         // One more than there is room for tells whether the turn begins there.
         let scan = RowScan {
             first: 1,
@@ -177,7 +194,12 @@ impl LiveState {
         Ok(())
     }
 
-    fn window_after(&self, after: u64, limit: usize, request: &PageRequest) -> Result<Window, StoreError> {
+    fn window_after(
+        &self,
+        after: u64,
+        limit: usize,
+        request: &PageRequest,
+    ) -> Result<Window, StoreError> {
         let limit = limit.clamp(1, MAX_PAGE_ROWS);
         let scan = RowScan {
             first: after + 1,
@@ -223,13 +245,21 @@ impl LiveState {
             let Some(number) = self.rows.find_id(id)? else { return Ok(Err(UnknownAnchor::Row)) };
             match place {
                 TurnPlace::Before(_) => last = last.min(number - 1),
-                TurnPlace::After(_) | TurnPlace::Start | TurnPlace::End => first = first.max(number + 1),
+                TurnPlace::After(_) | TurnPlace::Start | TurnPlace::End => {
+                    first = first.max(number + 1)
+                }
             }
         }
         let newest_first = matches!(place, TurnPlace::End | TurnPlace::Before(_));
         let limit = request.limit.min(MAX_PAGE_ROWS);
-        let scan =
-            RowScan { first, last, kinds: &request.kinds, newest_first, max_rows: limit, max_bytes: MAX_PAGE_BYTES };
+        let scan = RowScan {
+            first,
+            last,
+            kinds: &request.kinds,
+            newest_first,
+            max_rows: limit,
+            max_bytes: MAX_PAGE_BYTES,
+        };
         let ScannedRows { mut rows, is_complete } = self.rows.scan_while(&scan, |_| true)?;
         if let Some(reached) = rows.last().map(|row| row.number).filter(|_| !is_complete) {
             if newest_first { first = reached } else { last = reached }
@@ -270,7 +300,11 @@ impl LiveState {
 
     fn is_mid_turn(&self, row: &NumberedRow) -> Result<bool, StoreError> {
         let Some(turn) = row.row.turn.clone().filter(|_| row.number > 1) else { return Ok(false) };
-        if let Some(first) = self.rows.find_key(&RowKey::Turn { prompt: turn })?.filter(|first| *first <= row.number) {
+        if let Some(first) = self
+            .rows
+            .find_key(&RowKey::Turn { prompt: turn })?
+            .filter(|first| *first <= row.number)
+        {
             return Ok(first < row.number);
         }
         // The turn has been repeated; this is a row of an earlier attempt.
@@ -295,7 +329,9 @@ impl LiveState {
 
     /// Returns the first and the last row of a prompt's turn; of a running turn the last row there is.
     pub(super) fn turn_bounds(&self, prompt: &str) -> Result<Option<(u64, u64)>, StoreError> {
-        let Some(first) = self.rows.find_key(&RowKey::Turn { prompt: prompt.to_owned() })? else { return Ok(None) };
+        let Some(first) = self.rows.find_key(&RowKey::Turn { prompt: prompt.to_owned() })? else {
+            return Ok(None);
+        };
         Ok(Some((first, self.turn_end(first, prompt)?.unwrap_or(self.rows.count()))))
     }
 
@@ -329,7 +365,9 @@ impl LiveState {
         if let Some(number) = self.rows.find_id(id)? {
             return Ok(Some(number));
         }
-        let Some(event) = id.split('.').next().and_then(|id| id.parse::<EventId>().ok()) else { return Ok(None) };
+        let Some(event) = id.split('.').next().and_then(|id| id.parse::<EventId>().ok()) else {
+            return Ok(None);
+        };
         if self.fold.position().is_none_or(|last| event.seq > last.seq) {
             return Ok(None);
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use wharf_api::{RowBody, TranscriptRow};
 use wharf_store::{
-    LogId, RowFileChanges, RowRange, StoreError, StoredBlob, StoredFileChange, StoredRow, TextChange, TextSlice,
-    TranscriptChanges, TranscriptCheckpoint, TranscriptStore,
+    LogId, RowFileChanges, RowRange, StoreError, StoredBlob, StoredFileChange, StoredRow,
+    TextChange, TextSlice, TranscriptChanges, TranscriptCheckpoint, TranscriptStore,
 };
 use wharf_transcript::{Blob, RowKey, RowNumber, RowStore};
 
@@ -69,7 +69,12 @@ pub(super) struct RowCache {
 
 impl RowCache {
     /// Creates the cache of a transcript of which this generation of the database has so many rows.
-    pub(super) fn new(store: Arc<dyn TranscriptStore>, id: LogId, generation: u64, count: u64) -> Self {
+    pub(super) fn new(
+        store: Arc<dyn TranscriptStore>,
+        id: LogId,
+        generation: u64,
+        count: u64,
+    ) -> Self {
         Self {
             store,
             id,
@@ -106,16 +111,24 @@ impl RowCache {
     }
 
     pub(super) fn is_dirty(&self) -> bool {
-        !(self.dirty.is_empty() && self.dirty_keys.is_empty() && self.texts.is_empty() && self.blobs.is_empty())
+        !(self.dirty.is_empty()
+            && self.dirty_keys.is_empty()
+            && self.texts.is_empty()
+            && self.blobs.is_empty())
     }
 
     /// Writes all changes together with the checkpoint that they lead to.
     pub(super) fn flush(&mut self, checkpoint: TranscriptCheckpoint) -> Result<(), StoreError> {
-        let dirty = || self.dirty.iter().filter_map(|number| Some((*number, self.rows.get(number)?)));
-        let rows = dirty().map(|(number, row)| to_stored_row(number, row)).collect::<Result<_, _>>()?;
+        let dirty =
+            || self.dirty.iter().filter_map(|number| Some((*number, self.rows.get(number)?)));
+        let rows = dirty()
+            .map(|(number, row)| to_stored_row(number, row))
+            .collect::<Result<_, _>>()?;
         let tools = dirty().filter(|(_, row)| matches!(row.body, RowBody::Tool(_)));
-        let file_changes =
-            tools.map(|(number, row)| RowFileChanges { number, changes: to_stored_changes(number, row) });
+        let file_changes = tools.map(|(number, row)| RowFileChanges {
+            number,
+            changes: to_stored_changes(number, row),
+        });
         let mut changes = TranscriptChanges {
             generation: self.generation,
             checkpoint,
@@ -159,11 +172,17 @@ impl RowCache {
         let mut first = scan.first.max(1);
         let mut last = scan.last;
         while first <= last && found.len() < scan.max_rows {
-            let chunk = RowScan { first, last, max_rows: CHUNK_ROWS.min(scan.max_rows - found.len()), ..*scan };
+            let chunk = RowScan {
+                first,
+                last,
+                max_rows: CHUNK_ROWS.min(scan.max_rows - found.len()),
+                ..*scan
+            };
             let (rows, reached) = self.scan_chunk(&chunk)?;
             for row in rows {
                 bytes += row.bytes;
-                let is_over = found.len() >= scan.max_rows || (bytes > scan.max_bytes && !found.is_empty());
+                let is_over =
+                    found.len() >= scan.max_rows || (bytes > scan.max_bytes && !found.is_empty());
                 if is_over || !keep(&row) {
                     return Ok(ScannedRows { rows: found, is_complete: false });
                 }
@@ -180,7 +199,10 @@ impl RowCache {
 
     /// Reads one chunk from the database and puts the newer rows in memory in their places. Also returns the last number that
     /// was looked at; `None` if that is the end.
-    fn scan_chunk(&self, scan: &RowScan<'_>) -> Result<(Vec<NumberedRow>, Option<u64>), StoreError> {
+    fn scan_chunk(
+        &self,
+        scan: &RowScan<'_>,
+    ) -> Result<(Vec<NumberedRow>, Option<u64>), StoreError> {
         let mut rows: BTreeMap<u64, NumberedRow> = BTreeMap::new();
         let mut reached = Vec::new();
         let kinds: Vec<Option<&str>> = match scan.kinds {
@@ -214,7 +236,8 @@ impl RowCache {
             reached.extend(waiting.last().map(|(number, _)| *number));
         }
         // Only the part that each of the reads covers is certain.
-        let reached = if scan.newest_first { reached.into_iter().max() } else { reached.into_iter().min() };
+        let reached =
+            if scan.newest_first { reached.into_iter().max() } else { reached.into_iter().min() };
         let covered = match (reached, scan.newest_first) {
             (None, _) => scan.first..=scan.last,
             (Some(reached), true) => reached..=scan.last,
@@ -234,8 +257,13 @@ impl RowCache {
         turn: Option<&str>,
         visit: &mut dyn FnMut(StoredFileChange),
     ) -> Result<(), StoreError> {
-        let is_of_turn = |row: &TranscriptRow| turn.is_none_or(|turn| row.turn.as_deref() == Some(turn));
-        let dirty = self.dirty.iter().rev().filter_map(|number| Some((*number, self.rows.get(number)?)));
+        let is_of_turn =
+            |row: &TranscriptRow| turn.is_none_or(|turn| row.turn.as_deref() == Some(turn));
+        let dirty = self
+            .dirty
+            .iter()
+            .rev()
+            .filter_map(|number| Some((*number, self.rows.get(number)?)));
         let dirty = dirty.filter(|(_, row)| is_of_turn(row));
         let mut waiting = dirty.flat_map(|(number, row)| to_stored_changes(number, row)).peekable();
         self.store.visit_file_changes(&self.id, turn, &mut |stored| {
@@ -296,10 +324,17 @@ impl RowCache {
     }
 
     /// Returns the numbers of rows with a higher revision, in their order; `None` if there are more than `max_rows`.
-    pub(super) fn changed_after(&self, rev: u64, max_rows: usize) -> Result<Option<Vec<u64>>, StoreError> {
+    pub(super) fn changed_after(
+        &self,
+        rev: u64,
+        max_rows: usize,
+    ) -> Result<Option<Vec<u64>>, StoreError> {
         let stored = self.store.changed_after(&self.id, rev, max_rows + 1)?;
         let mut numbers: BTreeSet<u64> = stored.into_iter().collect();
-        let in_memory = self.dirty.iter().filter(|number| self.rows.get(number).is_some_and(|row| row.rev > rev));
+        let in_memory = self
+            .dirty
+            .iter()
+            .filter(|number| self.rows.get(number).is_some_and(|row| row.rev > rev));
         numbers.extend(in_memory.take(max_rows + 1));
         Ok((numbers.len() <= max_rows).then(|| numbers.into_iter().collect()))
     }
@@ -385,11 +420,21 @@ impl RowStore for RowCache {
 
     fn set_whole_text(&mut self, number: RowNumber, part: &str, text: &str) {
         self.texts.retain(|change| change.number != number.0 || change.part != part);
-        self.texts.push(TextChange { number: number.0, part: part.to_owned(), replaces: true, text: text.to_owned() });
+        self.texts.push(TextChange {
+            number: number.0,
+            part: part.to_owned(),
+            replaces: true,
+            text: text.to_owned(),
+        });
     }
 
     fn append_whole_text(&mut self, number: RowNumber, part: &str, text: &str) {
-        match self.texts.iter_mut().rev().find(|change| change.number == number.0 && change.part == part) {
+        match self
+            .texts
+            .iter_mut()
+            .rev()
+            .find(|change| change.number == number.0 && change.part == part)
+        {
             Some(change) => change.text.push_str(text),
             None => self.texts.push(TextChange {
                 number: number.0,
@@ -419,7 +464,8 @@ pub(super) fn created_at_seq(id: &str) -> u64 {
 }
 
 fn to_stored_row(number: u64, row: &TranscriptRow) -> Result<StoredRow, StoreError> {
-    let json = serde_json::to_vec(row).map_err(|error| StoreError::Index(format!("row {number}: {error}")))?;
+    let json = serde_json::to_vec(row)
+        .map_err(|error| StoreError::Index(format!("row {number}: {error}")))?;
     let seq = created_at_seq(&row.id);
     let kind = row.body.kind().to_owned();
     let turn = row.turn.clone();
@@ -427,8 +473,9 @@ fn to_stored_row(number: u64, row: &TranscriptRow) -> Result<StoredRow, StoreErr
 }
 
 pub(super) fn from_stored_row(stored: &StoredRow) -> Result<NumberedRow, StoreError> {
-    let row = wharf_json::read_own(&stored.json)
-        .map_err(|error| StoreError::Index(format!("row {} cannot be read: {error}", stored.number)))?;
+    let row = wharf_json::read_own(&stored.json).map_err(|error| {
+        StoreError::Index(format!("row {} cannot be read: {error}", stored.number))
+    })?;
     Ok(NumberedRow { number: stored.number, row, bytes: stored.json.len() })
 }
 

@@ -10,7 +10,8 @@ use std::time::Duration;
 use wharf_api::{SnippetPart, TranscriptRow};
 use wharf_core::SessionId;
 use wharf_store::{
-    FoundRow, FoundRows, IndexStep, LogId, RowWords, StoreError, StoredRow, TranscriptStore, WordPhrase, WordSearch,
+    FoundRow, FoundRows, IndexStep, LogId, RowWords, StoreError, StoredRow, TranscriptStore,
+    WordPhrase, WordSearch,
 };
 use wharf_transcript::parse_timestamp;
 use wharf_transcript::search::{SearchQuery, index_words, make_snippet};
@@ -84,18 +85,23 @@ impl Host {
         sessions: &[Arc<Descriptor>],
     ) -> Result<TranscriptHits, TranscriptFailure> {
         let pending = self.catch_up_for_search(sessions).await?;
-        let ids: HashSet<SessionId> = sessions.iter().map(|known| SessionId::new(known.id.as_str())).collect();
+        let ids: HashSet<SessionId> =
+            sessions.iter().map(|known| SessionId::new(known.id.as_str())).collect();
         let only = self.list_log_ids(&ids);
         let transcripts = &self.inner().transcripts;
         let store = Arc::clone(&transcripts.store);
         let fold = stored_fold(transcripts.secrets);
-        let found = tokio::task::spawn_blocking(move || find_rows(&*store, fold, &search, &ids, &only));
+        let found =
+            tokio::task::spawn_blocking(move || find_rows(&*store, fold, &search, &ids, &only));
         let (hits, next) = found.await.map_err(|_| TranscriptFailure::Gone)??;
         Ok(TranscriptHits { hits, next, pending })
     }
 
     /// Brings the sessions at work up to date and returns how many sessions are behind after that.
-    async fn catch_up_for_search(&self, sessions: &[Arc<Descriptor>]) -> Result<usize, TranscriptFailure> {
+    async fn catch_up_for_search(
+        &self,
+        sessions: &[Arc<Descriptor>],
+    ) -> Result<usize, TranscriptFailure> {
         // Events that come after this moment are not asked for.
         let mut behind = self.list_behind(sessions).await?;
         if behind.is_empty() {
@@ -119,7 +125,10 @@ impl Host {
     }
 
     /// Returns the sessions of which the database does not have all events.
-    async fn list_behind(&self, sessions: &[Arc<Descriptor>]) -> Result<Vec<Arc<Descriptor>>, TranscriptFailure> {
+    async fn list_behind(
+        &self,
+        sessions: &[Arc<Descriptor>],
+    ) -> Result<Vec<Arc<Descriptor>>, TranscriptFailure> {
         let covered = self.inner().transcripts.read_progress().await?;
         let is_behind = |known: &&Arc<Descriptor>| {
             let seq = covered.get(&SessionId::new(known.id.as_str()));
@@ -171,7 +180,10 @@ pub(super) fn find_rows(
         max_looked_at: MAX_LOOKED_AT,
     };
     let FoundRows { rows, next } = store.search(&words)?;
-    let hits = rows.iter().filter_map(|found| to_hit(found, &search.query).transpose()).collect::<Result<_, _>>()?;
+    let hits = rows
+        .iter()
+        .filter_map(|found| to_hit(found, &search.query).transpose())
+        .collect::<Result<_, _>>()?;
     Ok((hits, next))
 }
 
@@ -185,16 +197,21 @@ fn to_hit(found: &FoundRow, query: &SearchQuery) -> Result<Option<TranscriptHit>
 
 /// Writes the words of some rows. Returns true if there may be more rows without theirs.
 pub(super) fn index_some_rows(store: &dyn TranscriptStore, id: &LogId) -> Result<bool, StoreError> {
-    let step = IndexStep { read_words: &read_row_words, max_rows: INDEXED_ROWS, max_bytes: INDEXED_BYTES };
+    let step = IndexStep {
+        read_words: &read_row_words,
+        max_rows: INDEXED_ROWS,
+        max_bytes: INDEXED_BYTES,
+    };
     store.index_some_rows(id, &step)
 }
 
 /// Returns the words by which a row is found. Its text has been redacted already. A row that cannot be read has none.
 fn read_row_words(stored: &StoredRow) -> RowWords {
     match from_stored_row(stored) {
-        Ok(NumberedRow { row, .. }) => {
-            RowWords { at_millis: parse_timestamp(&row.at).unwrap_or_default().0, words: index_words(&row) }
-        }
+        Ok(NumberedRow { row, .. }) => RowWords {
+            at_millis: parse_timestamp(&row.at).unwrap_or_default().0,
+            words: index_words(&row),
+        },
         Err(_) => RowWords { at_millis: 0, words: String::new() },
     }
 }

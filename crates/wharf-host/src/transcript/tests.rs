@@ -11,7 +11,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use wharf_api::{ChangedFile, ChangedFileStatus, RowAppend, RowBody, RowPart, TranscriptRow};
 use wharf_core::{
-    AgentEvent, ClientId, Epoch, Event, Millis, PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq, UpdateKind,
+    AgentEvent, ClientId, Epoch, Event, Millis, PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq,
+    UpdateKind,
 };
 use wharf_store::{LogId, SqliteTranscripts, TranscriptStore};
 use wharf_testkit::random::TestRandom;
@@ -38,28 +39,51 @@ impl LogMaker {
 
     fn push(&mut self, event: Event) {
         let seq = Seq(self.entries.len() as u64 + 1);
-        self.entries.push(Entry { seq, epoch: Epoch(1 + seq.0 / 500), at: Millis(1_000 + seq.0), event });
+        self.entries.push(Entry {
+            seq,
+            epoch: Epoch(1 + seq.0 / 500),
+            at: Millis(1_000 + seq.0),
+            event,
+        });
     }
 
     fn update(&mut self, update: Value) {
         let kind = UpdateKind::from_tag(update["sessionUpdate"].as_str().unwrap_or_default());
-        let frame =
-            json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": "s", "update": update } });
+        let frame = json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": "s", "update": update } });
         let frame = Raw::new(frame.to_string()).unwrap();
-        self.push(Event::Agent(AgentEvent::Updated { update: kind, frame, title: None, tool: None }));
+        self.push(Event::Agent(AgentEvent::Updated {
+            update: kind,
+            frame,
+            title: None,
+            tool: None,
+        }));
     }
 
     fn begin_turn(&mut self) {
         self.prompts += 1;
         let prompt = PromptId::new(format!("prm_{}", self.prompts));
         let client = ClientId::new("c");
-        let sender = Sender { client, chosen: None, name: None, version: None, token: None, parent: None, peer: None };
+        let sender = Sender {
+            client,
+            chosen: None,
+            name: None,
+            version: None,
+            token: None,
+            parent: None,
+            peer: None,
+        };
         let frame = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/prompt",
             "params": { "sessionId": "s", "prompt": [{ "type": "text", "text": format!("prompt {}", self.prompts) }] } });
         let frame = Raw::new(frame.to_string()).unwrap();
         let content = Seq(self.entries.len() as u64 + 1);
         let (key, first) = (None, false);
-        self.push(Event::Prompt(PromptEvent::Accepted { prompt: prompt.clone(), sender, frame, key, first }));
+        self.push(Event::Prompt(PromptEvent::Accepted {
+            prompt: prompt.clone(),
+            sender,
+            frame,
+            key,
+            first,
+        }));
         self.push(Event::Prompt(PromptEvent::TurnStarted { prompt, content }));
         self.running.push(self.prompts);
     }
@@ -68,21 +92,29 @@ impl LogMaker {
     fn end_turn(&mut self) {
         let place = usize::try_from(self.dice.next_below(self.running.len() as u64)).unwrap();
         let prompt = PromptId::new(format!("prm_{}", self.running.remove(place)));
-        let frame = Raw::new(r#"{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}"#).unwrap();
+        let frame =
+            Raw::new(r#"{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}"#).unwrap();
         let end = PromptEnd::Answered { stop_reason: "end_turn".into(), frame };
         self.push(Event::Prompt(PromptEvent::Ended { prompt, end, failure: None }));
     }
 
     fn random_step(&mut self) {
         // A turn may begin while another one runs: some agents queue prompts by themselves.
-        let begins = if self.running.is_empty() { self.dice.next_below(3) > 0 } else { self.dice.next_below(40) == 0 };
+        let begins = if self.running.is_empty() {
+            self.dice.next_below(3) > 0
+        } else {
+            self.dice.next_below(40) == 0
+        };
         if begins && self.running.len() < 3 {
             return self.begin_turn();
         }
         // Few ids, so that updates reach rows of earlier turns.
         let tool = format!("call-{}", self.dice.next_below(40));
-        let word = self.dice.pick_one(&["parser", "Größe", "wombat", "src/row_store.rs", "解析器", "🎉"]);
-        let words = format!("some words é😀 {word} ").repeat(1 + usize::try_from(self.dice.next_below(6)).unwrap());
+        let word =
+            self.dice
+                .pick_one(&["parser", "Größe", "wombat", "src/row_store.rs", "解析器", "🎉"]);
+        let words = format!("some words é😀 {word} ")
+            .repeat(1 + usize::try_from(self.dice.next_below(6)).unwrap());
         match self.dice.next_below(12) {
             0..4 => self.update(json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": words } })),
             4 => self.update(json!({ "sessionUpdate": "agent_thought_chunk", "content": { "type": "text", "text": words } })),
@@ -185,7 +217,9 @@ impl Reader {
 /// Appends text to a row as a reader does.
 pub(super) fn grow_row(row: &mut TranscriptRow, grown: RowAppend) {
     assert_eq!(row.rev, grown.from, "the reader has the revision that the text follows");
-    let (RowBody::Message(text) | RowBody::Thought(text)) = &mut row.body else { panic!("{row:?} grows") };
+    let (RowBody::Message(text) | RowBody::Thought(text)) = &mut row.body else {
+        panic!("{row:?} grows")
+    };
     let RowPart::Text(part) = &mut text.parts[grown.part] else { panic!("not a text") };
     let end = match &mut part.cut {
         Some(cut) => cut.tail.get_or_insert_default(),
@@ -255,7 +289,8 @@ fn count_changed_files(rows: &[TranscriptRow]) -> Vec<ChangedFile> {
     for row in rows {
         for change in list_file_changes(row) {
             let is_new = change.kind == FileChangeKind::Created;
-            let status = if is_new { ChangedFileStatus::Created } else { ChangedFileStatus::Changed };
+            let status =
+                if is_new { ChangedFileStatus::Created } else { ChangedFileStatus::Changed };
             let (path, at) = (change.path.clone(), change.at.clone());
             let (file, has_text) = files.entry(change.path).or_insert_with(|| {
                 let (rows, turns) = (Vec::new(), Vec::new());
@@ -321,7 +356,10 @@ fn turn_of_100_000_events_is_read_in_pages_without_reading_it_whole() {
     let page = state.page(&request).unwrap().unwrap();
     assert_eq!((page.rows.len(), page.is_mid_turn), (60, true));
     assert_eq!(page.turn_head.map(|head| head.summary).as_deref(), Some("prompt 1"));
-    let older = PageRequest { anchor: PageAnchor::Before(page.before.unwrap()), ..request.clone() };
+    let older = PageRequest {
+        anchor: PageAnchor::Before(page.before.unwrap()),
+        ..request.clone()
+    };
     let older = state.page(&older).unwrap().unwrap();
     assert_eq!(older.after.as_ref(), Some(&older.rows.last().unwrap().id));
     let around = PageRequest { anchor: PageAnchor::Around("51-25000".to_owned()), ..request };
@@ -329,7 +367,13 @@ fn turn_of_100_000_events_is_read_in_pages_without_reading_it_whole() {
     assert!(around.rows.iter().any(|row| row.id == "51-25000"), "{:?}", around.rows.first());
     // A reader at the beginning has to load a page: too much has changed.
     assert!(state.changes_after(Seq(3)).unwrap().updates.is_none());
-    assert!(state.changes_after(Seq(99_990)).unwrap().updates.is_some_and(|updates| updates.len() < 20));
+    assert!(
+        state
+            .changes_after(Seq(99_990))
+            .unwrap()
+            .updates
+            .is_some_and(|updates| updates.len() < 20)
+    );
 }
 
 #[test]
@@ -337,8 +381,7 @@ fn changed_files_of_100_000_events_are_bounded_and_the_last_changed_come_first()
     let mut maker = LogMaker::new(TestRandom::from_seed(1));
     maker.begin_turn();
     for n in 0..100_000 {
-        let diff =
-            json!({ "type": "diff", "path": format!("/w/{}", n % 3_000), "oldText": "a\n", "newText": "b\nc\n" });
+        let diff = json!({ "type": "diff", "path": format!("/w/{}", n % 3_000), "oldText": "a\n", "newText": "b\nc\n" });
         maker.update(
             json!({ "sessionUpdate": "tool_call", "toolCallId": format!("c{n}"), "title": "edit", "status": "completed",
             "content": [diff] }),
@@ -350,7 +393,10 @@ fn changed_files_of_100_000_events_are_bounded_and_the_last_changed_come_first()
         fold_entries(&mut state, entries);
     }
     let found = state.changed_files(Some("prm_1"), 10).unwrap().unwrap();
-    assert_eq!((found.files.len(), found.total, found.added, found.removed), (10, 3_000, 200_000, 100_000));
+    assert_eq!(
+        (found.files.len(), found.total, found.added, found.removed),
+        (10, 3_000, 200_000, 100_000)
+    );
     assert!(!found.is_partial);
     let newest = &found.files[0];
     assert_eq!((newest.path.as_str(), newest.rows.len(), newest.row_count), ("/w/999", 20, 34));
@@ -373,12 +419,24 @@ fn page_begins_with_a_short_turn_and_not_with_a_long_one() {
     let store = SqliteTranscripts::in_memory().unwrap();
     let mut state = new_state(&store);
     fold_entries(&mut state, &maker.entries);
-    let page = |anchor, limit| state.page(&PageRequest { anchor, limit, kinds: Vec::new() }).unwrap().unwrap();
+    let page = |anchor, limit| {
+        state.page(&PageRequest { anchor, limit, kinds: Vec::new() }).unwrap().unwrap()
+    };
     // The last turn has a prompt, six tool calls and an end.
-    assert_eq!((page(PageAnchor::End, 4).rows.len(), page(PageAnchor::End, 4).is_mid_turn), (8, false));
-    assert_eq!((page(PageAnchor::End, 3).rows.len(), page(PageAnchor::End, 3).is_mid_turn), (3, true));
+    assert_eq!(
+        (page(PageAnchor::End, 4).rows.len(), page(PageAnchor::End, 4).is_mid_turn),
+        (8, false)
+    );
+    assert_eq!(
+        (page(PageAnchor::End, 3).rows.len(), page(PageAnchor::End, 3).is_mid_turn),
+        (3, true)
+    );
     let newest = page(PageAnchor::End, 4);
     let older = page(PageAnchor::Before(newest.before.unwrap()), 4);
     assert_eq!((older.rows.len(), older.is_mid_turn, older.turn_head.is_some()), (4, true, true));
-    assert_eq!(page(PageAnchor::End, 20).rows.len(), 40, "12 rows of the first turn lead to its beginning");
+    assert_eq!(
+        page(PageAnchor::End, 20).rows.len(),
+        40,
+        "12 rows of the first turn lead to its beginning"
+    );
 }

@@ -39,7 +39,11 @@ pub struct TurnSlice {
 
 impl LiveState {
     /// Returns turns, the newest first; `None` if there is no row `before`.
-    pub(super) fn list_turns(&self, before: Option<&str>, limit: usize) -> Result<Option<TurnSlice>, StoreError> {
+    pub(super) fn list_turns(
+        &self,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Option<TurnSlice>, StoreError> {
         let mut last = match before {
             None => self.rows.count(),
             Some(id) => match self.rows.find_id(id)? {
@@ -86,12 +90,21 @@ impl LiveState {
         let kinds = ["message".to_owned()];
         let mut from = first;
         while !is_cut {
-            let scan =
-                RowScan { first: from, last, kinds: &kinds, newest_first: false, max_rows: 64, max_bytes: 1 << 20 };
+            let scan = RowScan {
+                first: from,
+                last,
+                kinds: &kinds,
+                newest_first: false,
+                max_rows: 64,
+                max_bytes: 1 << 20,
+            };
             let messages = self.rows.scan(&scan)?;
             let Some(newest) = messages.last() else { break };
             from = newest.number + 1;
-            for mut message in messages.into_iter().filter(|message| message.row.turn.as_deref() == Some(prompt)) {
+            for mut message in messages
+                .into_iter()
+                .filter(|message| message.row.turn.as_deref() == Some(prompt))
+            {
                 if is_cut_message(&message.row) {
                     self.write()?;
                     self.fill_in(message.number, &mut message.row)?;
@@ -117,7 +130,10 @@ fn begins_turn(row: &TranscriptRow) -> bool {
 
 fn is_cut_message(row: &TranscriptRow) -> bool {
     let RowBody::Message(message) = &row.body else { return false };
-    message.parts.iter().any(|part| matches!(part, RowPart::Text(text) if text.cut.is_some()))
+    message
+        .parts
+        .iter()
+        .any(|part| matches!(part, RowPart::Text(text) if text.cut.is_some()))
 }
 
 /// Appends the text of a message. Returns false if not all of it fits or is there.

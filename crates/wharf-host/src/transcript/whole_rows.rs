@@ -22,7 +22,12 @@ impl LiveState {
     }
 
     /// Returns a page of the whole text of a row's part.
-    pub(super) fn text_page(&mut self, id: &str, part: &str, offset: u64) -> Result<Option<TextSlice>, StoreError> {
+    pub(super) fn text_page(
+        &mut self,
+        id: &str,
+        part: &str,
+        offset: u64,
+    ) -> Result<Option<TextSlice>, StoreError> {
         let Some(number) = self.rows.find_id(id)? else { return Ok(None) };
         self.write()?;
         if let Some(slice) = self.rows.text(number, part, offset, MAX_TEXT_PAGE_BYTES)? {
@@ -31,9 +36,14 @@ impl LiveState {
         // The row itself has the whole of a short text.
         let row = self.rows.row(number)?.ok_or_else(|| missing_row(number))?;
         let Some(text) = find_text(&row, part) else { return Ok(None) };
-        let from = text.floor_char_boundary(usize::try_from(offset).unwrap_or(usize::MAX).min(text.len()));
+        let from =
+            text.floor_char_boundary(usize::try_from(offset).unwrap_or(usize::MAX).min(text.len()));
         let end = text.floor_char_boundary((from + MAX_TEXT_PAGE_BYTES).min(text.len()));
-        Ok(Some(TextSlice { text: text[from..end].to_owned(), offset: from as u64, total: text.len() as u64 }))
+        Ok(Some(TextSlice {
+            text: text[from..end].to_owned(),
+            offset: from as u64,
+            total: text.len() as u64,
+        }))
     }
 
     pub(super) fn blob(&mut self, name: &str) -> Result<Option<StoredBlob>, StoreError> {
@@ -51,7 +61,8 @@ impl LiveState {
             }
             let Some(slice) = self.rows.text(number, part, 0, room)? else { return Ok(None) };
             room = room.saturating_sub(slice.text.len());
-            Ok((slice.total == slice.text.len() as u64 && slice.total >= cut.bytes).then_some(slice.text))
+            Ok((slice.total == slice.text.len() as u64 && slice.total >= cut.bytes)
+                .then_some(slice.text))
         };
         let parts: &mut [RowPart] = match &mut row.body {
             RowBody::Prompt(prompt) => &mut prompt.parts,
@@ -71,7 +82,11 @@ impl LiveState {
                 }
                 &mut tool.parts
             }
-            RowBody::Plan(_) | RowBody::Ask(_) | RowBody::Notice(_) | RowBody::TurnEnd(_) | RowBody::Unknown => &mut [],
+            RowBody::Plan(_)
+            | RowBody::Ask(_)
+            | RowBody::Notice(_)
+            | RowBody::TurnEnd(_)
+            | RowBody::Unknown => &mut [],
         };
         for part in parts {
             if let RowPart::Text(RowTextPart { text, cut }) = part
@@ -96,10 +111,18 @@ fn find_text<'a>(row: &'a TranscriptRow, part: &str) -> Option<&'a str> {
         RowBody::Prompt(prompt) => &prompt.parts,
         RowBody::Message(text) | RowBody::Thought(text) => &text.parts,
         RowBody::Tool(tool) if part == "output" => {
-            return tool.output.as_ref().filter(|output| output.cut.is_none()).map(|output| output.text.as_str());
+            return tool
+                .output
+                .as_ref()
+                .filter(|output| output.cut.is_none())
+                .map(|output| output.text.as_str());
         }
         RowBody::Tool(tool) => &tool.parts,
-        RowBody::Plan(_) | RowBody::Ask(_) | RowBody::Notice(_) | RowBody::TurnEnd(_) | RowBody::Unknown => {
+        RowBody::Plan(_)
+        | RowBody::Ask(_)
+        | RowBody::Notice(_)
+        | RowBody::TurnEnd(_)
+        | RowBody::Unknown => {
             return None;
         }
     };

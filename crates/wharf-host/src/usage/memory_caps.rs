@@ -60,10 +60,14 @@ impl SessionUsage {
 }
 
 /// Returns the indices of the sessions to put to sleep, with the cause.
-pub(super) fn choose_sleepers(standings: &[SessionUsage], caps: MemoryCaps) -> Vec<(usize, SleepCause)> {
+pub(super) fn choose_sleepers(
+    standings: &[SessionUsage],
+    caps: MemoryCaps,
+) -> Vec<(usize, SleepCause)> {
     let mut chosen: Vec<(usize, SleepCause)> = Vec::new();
     for (place, standing) in standings.iter().enumerate() {
-        let is_over = |limit: &IdleLimit| standing.unattended_for.is_some_and(|idle| idle >= limit.limit);
+        let is_over =
+            |limit: &IdleLimit| standing.unattended_for.is_some_and(|idle| idle >= limit.limit);
         let overdue = standing.idle_limit.filter(is_over);
         let memory = standing.memory;
         let cap = caps.session.unwrap_or(u64::MAX);
@@ -77,12 +81,18 @@ pub(super) fn choose_sleepers(standings: &[SessionUsage], caps: MemoryCaps) -> V
     }
     let Some(cap) = caps.total else { return chosen };
     let total: u64 = standings.iter().map(|standing| standing.memory).sum();
-    let freed: u64 = chosen.iter().filter_map(|(place, _)| standings.get(*place)).map(|standing| standing.memory).sum();
+    let freed: u64 = chosen
+        .iter()
+        .filter_map(|(place, _)| standings.get(*place))
+        .map(|standing| standing.memory)
+        .sum();
     let mut left = total - freed;
     let mut idle: Vec<(usize, &SessionUsage)> = standings
         .iter()
         .enumerate()
-        .filter(|(place, standing)| standing.can_sleep() && !chosen.iter().any(|(other, _)| other == place))
+        .filter(|(place, standing)| {
+            standing.can_sleep() && !chosen.iter().any(|(other, _)| other == place)
+        })
         .collect();
     // The session that has been idle for longest goes first.
     idle.sort_by_key(|(_, standing)| std::cmp::Reverse(standing.idle_for));
@@ -129,7 +139,13 @@ mod tests {
 
     fn session_usage(memory: u64, idle: Option<u64>) -> SessionUsage {
         let idle_for = idle.map(Duration::from_secs);
-        SessionUsage { memory, idle_for, unattended_for: idle_for, comes_back: true, idle_limit: None }
+        SessionUsage {
+            memory,
+            idle_for,
+            unattended_for: idle_for,
+            comes_back: true,
+            idle_limit: None,
+        }
     }
 
     fn places(chosen: &[(usize, SleepCause)]) -> Vec<usize> {
@@ -138,7 +154,10 @@ mod tests {
 
     #[test]
     fn without_caps_no_session_is_put_to_sleep() {
-        assert_eq!(choose_sleepers(&[session_usage(u64::MAX / 4, Some(9_999))], MemoryCaps::default()), []);
+        assert_eq!(
+            choose_sleepers(&[session_usage(u64::MAX / 4, Some(9_999))], MemoryCaps::default()),
+            []
+        );
     }
 
     #[test]
@@ -168,7 +187,10 @@ mod tests {
             lost,
             session_usage(500, Some(1)),
         ];
-        assert_eq!(choose_sleepers(&all, caps), [(1, SleepCause::SessionMemory { memory: 101, cap: 100 })]);
+        assert_eq!(
+            choose_sleepers(&all, caps),
+            [(1, SleepCause::SessionMemory { memory: 101, cap: 100 })]
+        );
         assert!(all[2].is_over(caps) && !all[0].is_over(caps));
     }
 
@@ -182,7 +204,8 @@ mod tests {
     #[test]
     fn idle_sessions_sleep_only_without_a_controller() {
         let limit = IdleLimit { limit: Duration::from_secs(30), is_of_manifest: true };
-        let mut all = [session_usage(1, Some(29)), session_usage(1, Some(30)), session_usage(1, None)];
+        let mut all =
+            [session_usage(1, Some(29)), session_usage(1, Some(30)), session_usage(1, None)];
         all.iter_mut().for_each(|standing| standing.idle_limit = Some(limit));
         assert_eq!(choose_sleepers(&all, MemoryCaps::default()), [(1, SleepCause::Idle(limit))]);
         all[1].unattended_for = None;

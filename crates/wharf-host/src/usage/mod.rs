@@ -81,7 +81,8 @@ pub(crate) fn track_usage(host: &Arc<Inner>) {
             changes.borrow_and_update();
             keepers.borrow_and_update();
             let Some(look) = take_sample(&weak).await else { return };
-            let (keepers_run, rest) = (look.keepers > 0 || !look.sessions.is_empty(), look.took * MIN_PAUSE_PER_SAMPLE);
+            let (keepers_run, rest) =
+                (look.keepers > 0 || !look.sessions.is_empty(), look.took * MIN_PAUSE_PER_SAMPLE);
             if look.sessions.is_empty() {
                 accounts = UsageTracker::default();
                 if let Some(host) = weak.upgrade() {
@@ -155,7 +156,11 @@ async fn take_sample(host: &Weak<Inner>) -> Option<UsageSample> {
         let sessions = roots.into_iter().map(|(handle, roots)| {
             let has_terminals = roots.len() > 1;
             let measure = |root: u32| Some((root, table.measure_tree(find(root)?)?));
-            SessionSample { handle, trees: roots.into_iter().filter_map(measure).collect(), has_terminals }
+            SessionSample {
+                handle,
+                trees: roots.into_iter().filter_map(measure).collect(),
+                has_terminals,
+            }
         });
         let sessions = sessions.collect();
         for keeper in &keepers {
@@ -175,7 +180,8 @@ impl UsageTracker {
         let limits = &inner.config.limits;
         self.sleep_after = inner.config.session.sleep_after.to_std();
         let caps = MemoryCaps { session: limits.session_memory.0, total: limits.memory.0 };
-        let seen: HashSet<SessionId> = look.sessions.iter().map(|sample| sample.handle.id().clone()).collect();
+        let seen: HashSet<SessionId> =
+            look.sessions.iter().map(|sample| sample.handle.id().clone()).collect();
         self.sessions.retain(|id, _| seen.contains(id));
         self.over.retain(|id| seen.contains(id));
         inner.metrics.look.observe(look.took);
@@ -235,7 +241,12 @@ impl UsageTracker {
     }
 
     /// Logs a warning once when a session, or all together, come to be over a cap.
-    fn report_excess(&mut self, handles: &[SessionHandle], standings: &[SessionUsage], caps: MemoryCaps) {
+    fn report_excess(
+        &mut self,
+        handles: &[SessionHandle],
+        standings: &[SessionUsage],
+        caps: MemoryCaps,
+    ) {
         for (handle, standing) in handles.iter().zip(standings) {
             if !standing.is_over(caps) {
                 self.over.remove(handle.id());
@@ -278,24 +289,39 @@ impl SessionCpu {
 }
 
 /// Returns the session's usage. A session with open terminals is not idle, whatever its agent does.
-fn session_usage(sample: &SessionSample, memory: u64, sleep_after: Option<Duration>) -> SessionUsage {
+fn session_usage(
+    sample: &SessionSample,
+    memory: u64,
+    sleep_after: Option<Duration>,
+) -> SessionUsage {
     let rest = sample.handle.shared.rest();
     let now = Now::millis();
     let time_since = |since: Option<Millis>| {
-        since.filter(|_| !sample.has_terminals).map(|since| Duration::from_millis(now.0.saturating_sub(since.0)))
+        since
+            .filter(|_| !sample.has_terminals)
+            .map(|since| Duration::from_millis(now.0.saturating_sub(since.0)))
     };
-    let unattended_for = time_since(rest.unattended_since).filter(|_| !has_work_processes(&rest, &sample.trees));
+    let unattended_for =
+        time_since(rest.unattended_since).filter(|_| !has_work_processes(&rest, &sample.trees));
     let of_manifest = rest.for_at_most.map(|limit| (Duration::from_millis(limit.0), true));
     let idle_limit = of_manifest.or(sleep_after.map(|limit| (limit, false)));
     let idle_limit = idle_limit.map(|(limit, is_of_manifest)| IdleLimit { limit, is_of_manifest });
-    SessionUsage { memory, idle_for: time_since(rest.since), unattended_for, comes_back: rest.comes_back, idle_limit }
+    SessionUsage {
+        memory,
+        idle_for: time_since(rest.since),
+        unattended_for,
+        comes_back: rest.comes_back,
+        idle_limit,
+    }
 }
 
 /// Returns true if a process runs that the agent has started since its first turn, such as a server in the background.
 /// Processes that are older belong to the agent itself: wrappers and MCP servers.
 fn has_work_processes(rest: &Rest, trees: &[(u32, TreeUsage)]) -> bool {
     let Some(first_turn_at) = rest.first_turn_at else { return false };
-    trees.iter().any(|(_, tree)| tree.youngest_since.is_none_or(|since| since > first_turn_at))
+    trees
+        .iter()
+        .any(|(_, tree)| tree.youngest_since.is_none_or(|since| since > first_turn_at))
 }
 
 /// The session decides: it may have got something to do meanwhile.
@@ -334,7 +360,8 @@ mod tests {
 
     #[test]
     fn looks_come_close_together_at_first() {
-        let waits = std::iter::successors(Some(SECOND_SAMPLE_DELAY), |wait| Some(lengthen_wait(*wait)));
+        let waits =
+            std::iter::successors(Some(SECOND_SAMPLE_DELAY), |wait| Some(lengthen_wait(*wait)));
         let waits: Vec<u128> = waits.take(7).map(|wait| wait.as_millis()).collect();
         assert_eq!(waits, [100, 200, 400, 800, 1600, 2000, 2000]);
     }
@@ -348,6 +375,10 @@ mod tests {
             Some(SECOND_SAMPLE_DELAY)
         );
         drop(count);
-        assert_eq!(wait_for_next_sample(SAMPLE_INTERVAL, Duration::ZERO, &mut keepers).await, None, "the host is gone");
+        assert_eq!(
+            wait_for_next_sample(SAMPLE_INTERVAL, Duration::ZERO, &mut keepers).await,
+            None,
+            "the host is gone"
+        );
     }
 }

@@ -37,9 +37,13 @@ impl ProcessSnapshot {
         let mut seen = Self::default();
         let mut buffer = [0; 1024];
         let Ok(entries) = fs::read_dir("/proc") else { return seen };
-        seen.taken_at =
-            read_proc_file("/proc/uptime", &mut buffer).and_then(parse_uptime).map(|ticks| (ticks, Instant::now()));
-        for pid in entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+        seen.taken_at = read_proc_file("/proc/uptime", &mut buffer)
+            .and_then(parse_uptime)
+            .map(|ticks| (ticks, Instant::now()));
+        for pid in entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        {
             let stat = read_proc_file(&format!("/proc/{pid}/stat"), &mut buffer);
             if let Some(UsageStat { parent, ticks, started }) = stat.and_then(parse_stat) {
                 seen.ticks.insert(pid, ticks);
@@ -73,7 +77,11 @@ impl ProcessSnapshot {
     /// Returns the descendants of `root`, without `root`; `None` if it is gone.
     pub(super) fn descendants_of(&self, root: Process) -> Option<BTreeSet<Process>> {
         let below = self.tree_pids(root)?.into_iter().skip(1);
-        Some(below.filter_map(|pid| Some(Process { pid, started: *self.started.get(&pid)? })).collect())
+        Some(
+            below
+                .filter_map(|pid| Some(Process { pid, started: *self.started.get(&pid)? }))
+                .collect(),
+        )
     }
 
     fn tree_pids(&self, root: Process) -> Option<Vec<u32>> {
@@ -183,7 +191,10 @@ mod tests {
             "another process of that number"
         );
         assert_eq!(seen.measure_tree(Process { pid: u32::MAX, ..own }), None);
-        assert_eq!(seen.started.get(&parent).copied(), crate::agent::process_table::started_at(parent));
+        assert_eq!(
+            seen.started.get(&parent).copied(),
+            crate::agent::process_table::started_at(parent)
+        );
         assert!(own_usage().unwrap().0 > tree.memory / 2);
     }
 }

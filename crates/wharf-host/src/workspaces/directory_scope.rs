@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{
-    SpawnLocation, Workspace, WorkspaceError, WorkspaceList, Workspaces, find_innermost, unknown_in_scope,
-    unknown_workspace,
+    SpawnLocation, Workspace, WorkspaceError, WorkspaceList, Workspaces, find_innermost,
+    unknown_in_scope, unknown_workspace,
 };
 
 /// The directories that a caller may name.
@@ -44,7 +44,11 @@ impl Workspaces {
     }
 
     /// Returns the registered workspace of this name that a caller with this scope may see.
-    pub fn find_in_scope(&self, scope: &DirectoryScope, slug: &str) -> Result<Workspace, WorkspaceError> {
+    pub fn find_in_scope(
+        &self,
+        scope: &DirectoryScope,
+        slug: &str,
+    ) -> Result<Workspace, WorkspaceError> {
         let list = self.list_in_scope(scope)?;
         list.get(slug).cloned().ok_or_else(|| match scope.only_workspace() {
             Some(_) => unknown_in_scope(scope, slug),
@@ -57,8 +61,12 @@ impl Workspaces {
     pub fn allows_path(&self, scope: &DirectoryScope, path: &Path) -> bool {
         match scope {
             DirectoryScope::Anywhere => true,
-            DirectoryScope::Workspaces => self.list().is_ok_and(|list| find_innermost(&list, path).is_some()),
-            DirectoryScope::Workspace(slug) => self.list().is_ok_and(|list| is_inside_workspace(&list, slug, path)),
+            DirectoryScope::Workspaces => {
+                self.list().is_ok_and(|list| find_innermost(&list, path).is_some())
+            }
+            DirectoryScope::Workspace(slug) => {
+                self.list().is_ok_and(|list| is_inside_workspace(&list, slug, path))
+            }
         }
     }
 
@@ -73,7 +81,10 @@ impl Workspaces {
         let Some(own) = scope.only_workspace() else { return self.resolve_location(cwd, slug) };
         let list = self.list_in_scope(scope)?;
         let wanted = slug.unwrap_or(own);
-        let known = list.get(own).filter(|_| wanted == own).ok_or_else(|| unknown_in_scope(scope, wanted))?;
+        let known = list
+            .get(own)
+            .filter(|_| wanted == own)
+            .ok_or_else(|| unknown_in_scope(scope, wanted))?;
         let cwd = cwd.unwrap_or(&known.path).to_owned();
         Ok(SpawnLocation { cwd, bucket: known.slug.to_string(), warnings: Vec::new() })
     }

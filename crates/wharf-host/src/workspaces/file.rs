@@ -52,13 +52,25 @@ pub struct Workspace {
 
 impl Workspace {
     pub(super) fn new(slug: Slug, path: PathBuf, label: Option<String>, now: String) -> Self {
-        Self { slug, path, added_at: now.clone(), updated_at: now, label, more: Map::new() }
+        Self {
+            slug,
+            path,
+            added_at: now.clone(),
+            updated_at: now,
+            label,
+            more: Map::new(),
+        }
     }
 }
 
 impl Default for WorkspaceList {
     fn default() -> Self {
-        Self { version: FORMAT_VERSION, active: None, workspaces: Vec::new(), more: Map::new() }
+        Self {
+            version: FORMAT_VERSION,
+            active: None,
+            workspaces: Vec::new(),
+            more: Map::new(),
+        }
     }
 }
 
@@ -122,9 +134,12 @@ impl WorkspaceList {
     }
 
     pub(super) fn write(&self, path: &Path) -> Result<(), WorkspaceError> {
-        let unwritable =
-            |error: std::io::Error| WorkspaceError::Unwritable { path: path.to_owned(), why: error.to_string() };
-        let mut text = serde_json::to_string_pretty(self).map_err(|error| unwritable(error.into()))?;
+        let unwritable = |error: std::io::Error| WorkspaceError::Unwritable {
+            path: path.to_owned(),
+            why: error.to_string(),
+        };
+        let mut text =
+            serde_json::to_string_pretty(self).map_err(|error| unwritable(error.into()))?;
         text.push('\n');
         write_private(path, text.as_bytes()).map_err(unwritable)?;
         let dir = path.parent().unwrap_or(Path::new("."));
@@ -133,7 +148,11 @@ impl WorkspaceList {
 }
 
 fn modified_at(file: &std::fs::Metadata) -> Millis {
-    let since = file.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    let since = file
+        .modified()
+        .ok()
+        .and_then(|at| at.duration_since(UNIX_EPOCH).ok())
+        .unwrap_or_default();
     Millis(u64::try_from(since.as_millis()).unwrap_or_default())
 }
 
@@ -150,7 +169,9 @@ fn without_place(error: &serde_json::Error) -> String {
     }
 }
 
-fn deserialize_absolute_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+fn deserialize_absolute_path<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<PathBuf, D::Error> {
     let path = PathBuf::deserialize(deserializer)?;
     if path.is_absolute() {
         return Ok(path);
@@ -158,7 +179,9 @@ fn deserialize_absolute_path<'de, D: Deserializer<'de>>(deserializer: D) -> Resu
     Err(de::Error::custom(format!("{path:?} is not an absolute path")))
 }
 
-fn deserialize_distinct<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Workspace>, D::Error> {
+fn deserialize_distinct<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Workspace>, D::Error> {
     let list = Vec::<Workspace>::deserialize(deserializer)?;
     // Sessions outside every workspace are kept there, and would be purged with it.
     if list.iter().any(|workspace| workspace.slug.as_str() == DEFAULT_BUCKET) {
@@ -166,7 +189,9 @@ fn deserialize_distinct<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ve
     }
     let mut seen = std::collections::HashSet::new();
     match list.iter().find(|workspace| !seen.insert(&workspace.slug)) {
-        Some(twice) => Err(de::Error::custom(format!("the slug {:?} is there twice", twice.slug.as_str()))),
+        Some(twice) => {
+            Err(de::Error::custom(format!("the slug {:?} is there twice", twice.slug.as_str())))
+        }
         None => Ok(list),
     }
 }

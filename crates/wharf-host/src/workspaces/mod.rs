@@ -50,7 +50,9 @@ pub enum WorkspaceError {
     Unknown { slug: String, known: String },
     #[error("there is a workspace {slug:?} already, for {path}; remove it first or choose another slug", path = path.display())]
     Exists { slug: String, path: PathBuf },
-    #[error("workspace {slug:?} has {live} running sessions; end them first, or remove it without purging")]
+    #[error(
+        "workspace {slug:?} has {live} running sessions; end them first, or remove it without purging"
+    )]
     InUse { slug: String, live: usize },
     #[error("the sessions of workspace {slug:?} cannot all be deleted: {why}")]
     Purge { slug: String, why: String },
@@ -79,7 +81,10 @@ pub struct Workspaces {
 
 impl Workspaces {
     pub fn of(state_dir: &Path) -> Self {
-        Self { path: state_dir.join("workspaces.json"), changing: Mutex::default() }
+        Self {
+            path: state_dir.join("workspaces.json"),
+            changing: Mutex::default(),
+        }
     }
 
     pub fn list(&self) -> Result<WorkspaceList, WorkspaceError> {
@@ -87,7 +92,12 @@ impl Workspaces {
     }
 
     /// Registers a directory. The first one becomes the active one.
-    pub fn add(&self, slug: &str, path: &Path, label: Option<&str>) -> Result<Workspace, WorkspaceError> {
+    pub fn add(
+        &self,
+        slug: &str,
+        path: &Path,
+        label: Option<&str>,
+    ) -> Result<Workspace, WorkspaceError> {
         let slug: Slug = slug.parse()?;
         if [DEFAULT_BUCKET, ACTIVE_ALIAS].contains(&slug.as_str()) {
             return Err(WorkspaceError::Reserved(slug.to_string()));
@@ -101,10 +111,18 @@ impl Workspaces {
         }
         self.change_list(|list| {
             if let Some(known) = list.get(slug.as_str()) {
-                return Err(WorkspaceError::Exists { slug: slug.to_string(), path: known.path.clone() });
+                return Err(WorkspaceError::Exists {
+                    slug: slug.to_string(),
+                    path: known.path.clone(),
+                });
             }
             let label = label.map(ToOwned::to_owned);
-            let workspace = Workspace::new(slug.clone(), normalize_path(path), label, format_timestamp(Now::millis()));
+            let workspace = Workspace::new(
+                slug.clone(),
+                normalize_path(path),
+                label,
+                format_timestamp(Now::millis()),
+            );
             list.workspaces.push(workspace.clone());
             list.active.get_or_insert(slug);
             Ok(workspace)
@@ -137,7 +155,11 @@ impl Workspaces {
     /// host's own.
     ///
     /// A registry that cannot be read refuses whatever needs it; a bare cwd does not, and goes to the default bucket.
-    pub fn resolve_location(&self, cwd: Option<&Path>, slug: Option<&str>) -> Result<SpawnLocation, WorkspaceError> {
+    pub fn resolve_location(
+        &self,
+        cwd: Option<&Path>,
+        slug: Option<&str>,
+    ) -> Result<SpawnLocation, WorkspaceError> {
         let list = match (self.list(), cwd, slug) {
             (Ok(list), _, _) => list,
             (Err(error), Some(cwd), None) => {
@@ -160,22 +182,30 @@ impl Workspaces {
                 Some(cwd) => place(cwd, DEFAULT_BUCKET),
                 None => {
                     let why = format!("the workspace {DEFAULT_BUCKET:?} has no directory");
-                    SpawnLocation { bucket: DEFAULT_BUCKET.to_owned(), ..locate_in_host_dir(&list, &why) }
+                    SpawnLocation {
+                        bucket: DEFAULT_BUCKET.to_owned(),
+                        ..locate_in_host_dir(&list, &why)
+                    }
                 }
             });
         }
-        let named = slug.map(|slug| list.get(slug).ok_or_else(|| unknown_workspace(&list, slug))).transpose()?;
+        let named = slug
+            .map(|slug| list.get(slug).ok_or_else(|| unknown_workspace(&list, slug)))
+            .transpose()?;
         match (cwd, named) {
             (Some(cwd), Some(named)) => Ok(place(cwd, named.slug.as_str())),
             (Some(cwd), None) => Ok(place(cwd, &bucket_in(&list, cwd))),
             (None, Some(named)) => Ok(place(&named.path, named.slug.as_str())),
-            (None, None) => Ok(match list.active.as_ref().map(|active| (active, list.get(active.as_str()))) {
-                Some((_, Some(active))) => place(&active.path, active.slug.as_str()),
-                Some((active, None)) => {
-                    locate_in_host_dir(&list, &format!("the active workspace {:?} is not registered", active.as_str()))
-                }
-                None => locate_in_host_dir(&list, "no workspace is active"),
-            }),
+            (None, None) => {
+                Ok(match list.active.as_ref().map(|active| (active, list.get(active.as_str()))) {
+                    Some((_, Some(active))) => place(&active.path, active.slug.as_str()),
+                    Some((active, None)) => locate_in_host_dir(
+                        &list,
+                        &format!("the active workspace {:?} is not registered", active.as_str()),
+                    ),
+                    None => locate_in_host_dir(&list, "no workspace is active"),
+                })
+            }
         }
     }
 
@@ -205,13 +235,17 @@ impl Workspaces {
 /// Returns the host's own directory, with a warning that says why.
 fn locate_in_host_dir(list: &WorkspaceList, why: &str) -> SpawnLocation {
     let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
-    let warning =
-        format!("{why}, and no cwd was given: the session runs in the host's own directory, {}", cwd.display());
+    let warning = format!(
+        "{why}, and no cwd was given: the session runs in the host's own directory, {}",
+        cwd.display()
+    );
     SpawnLocation { bucket: bucket_in(list, &cwd), cwd, warnings: vec![warning] }
 }
 
 fn bucket_in(list: &WorkspaceList, path: &Path) -> String {
-    find_innermost(list, path).map_or(DEFAULT_BUCKET, |found| found.slug.as_str()).to_owned()
+    find_innermost(list, path)
+        .map_or(DEFAULT_BUCKET, |found| found.slug.as_str())
+        .to_owned()
 }
 
 fn find_innermost<'a>(list: &'a WorkspaceList, path: &Path) -> Option<&'a Workspace> {
@@ -221,7 +255,12 @@ fn find_innermost<'a>(list: &'a WorkspaceList, path: &Path) -> Option<&'a Worksp
         path.starts_with(&root).then(|| (root.components().count(), workspace))
     };
     // Of two workspaces for the same directory the first counts.
-    list.workspaces.iter().rev().filter_map(holds).max_by_key(|(depth, _)| *depth).map(|(_, workspace)| workspace)
+    list.workspaces
+        .iter()
+        .rev()
+        .filter_map(holds)
+        .max_by_key(|(depth, _)| *depth)
+        .map(|(_, workspace)| workspace)
 }
 
 /// Removes `.` and doubled slashes; `..` and links stay as they are.
@@ -232,11 +271,15 @@ fn normalize_path(path: &Path) -> PathBuf {
 /// Returns the error for a caller that knows only one workspace: other slugs are not revealed.
 fn unknown_in_scope(scope: &DirectoryScope, slug: &str) -> WorkspaceError {
     let known = scope.only_workspace().filter(|own| *own != slug).unwrap_or("none");
-    WorkspaceError::Unknown { slug: slug.chars().take(65).collect(), known: known.to_owned() }
+    WorkspaceError::Unknown {
+        slug: slug.chars().take(65).collect(),
+        known: known.to_owned(),
+    }
 }
 
 fn unknown_workspace(list: &WorkspaceList, slug: &str) -> WorkspaceError {
-    let known: Vec<&str> = list.workspaces.iter().map(|known| known.slug.as_str()).take(20).collect();
+    let known: Vec<&str> =
+        list.workspaces.iter().map(|known| known.slug.as_str()).take(20).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     WorkspaceError::Unknown { slug: slug.chars().take(65).collect(), known }
 }

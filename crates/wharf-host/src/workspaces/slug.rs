@@ -14,7 +14,9 @@ const MAX_SLUG_BYTES: usize = 64;
 pub struct Slug(Arc<str>);
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a slug; use up to 64 of a-z, 0-9, - and _, beginning with a letter or a digit")]
+#[error(
+    "{0:?} is not a slug; use up to 64 of a-z, 0-9, - and _, beginning with a letter or a digit"
+)]
 pub struct BadSlug(String);
 
 impl Slug {
@@ -32,7 +34,11 @@ impl FromStr for Slug {
             && text.bytes().next().is_some_and(plain)
             && text.bytes().all(|byte| plain(byte) || matches!(byte, b'-' | b'_'));
         // The quotation in the error is bounded too.
-        if fits { Ok(Self(text.into())) } else { Err(BadSlug(text.chars().take(MAX_SLUG_BYTES + 1).collect())) }
+        if fits {
+            Ok(Self(text.into()))
+        } else {
+            Err(BadSlug(text.chars().take(MAX_SLUG_BYTES + 1).collect()))
+        }
     }
 }
 

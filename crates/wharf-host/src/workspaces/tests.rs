@@ -43,8 +43,7 @@ fn a_workspace_is_kept_in_the_format_of_the_seed() {
     let added = bench.workspaces.add("code", &path, Some("Main monorepo")).unwrap();
     let kept: serde_json::Value = serde_json::from_str(&bench.text()).unwrap();
     let at = &added.added_at;
-    let entry =
-        serde_json::json!({ "slug": "code", "path": path, "addedAt": at, "updatedAt": at, "label": "Main monorepo" });
+    let entry = serde_json::json!({ "slug": "code", "path": path, "addedAt": at, "updatedAt": at, "label": "Main monorepo" });
     assert_eq!(kept, serde_json::json!({ "version": 1, "active": "code", "workspaces": [entry] }));
     use std::os::unix::fs::PermissionsExt;
     assert_eq!(std::fs::metadata(bench.file()).unwrap().permissions().mode() & 0o777, 0o600);
@@ -63,7 +62,10 @@ fn a_hand_edit_counts_at_once_and_what_it_added_is_kept() {
     assert!(bench.workspaces.list().unwrap().get("renamed").is_some());
     bench.add("b");
     let kept: serde_json::Value = serde_json::from_str(&bench.text()).unwrap();
-    assert_eq!((&kept["x-note"], &kept["workspaces"][0]["colour"]), (&"mine".into(), &"red".into()));
+    assert_eq!(
+        (&kept["x-note"], &kept["workspaces"][0]["colour"]),
+        (&"mine".into(), &"red".into())
+    );
     assert_eq!(kept["active"], "renamed");
 }
 
@@ -81,7 +83,11 @@ fn a_hand_written_file_without_time_stamps_is_read() {
     let written = format_timestamp(wharf_core::Millis(u64::try_from(written).unwrap()));
     let list = bench.workspaces.list().unwrap();
     let known = list.get("a").unwrap();
-    assert_eq!((&known.path, &known.added_at, &known.updated_at), (&path, &written, &written), "the time of the file");
+    assert_eq!(
+        (&known.path, &known.added_at, &known.updated_at),
+        (&path, &written, &written),
+        "the time of the file"
+    );
     bench.add("b");
     let kept: serde_json::Value = serde_json::from_str(&bench.text()).unwrap();
     assert_eq!(kept["workspaces"][0]["addedAt"], *written, "and it stays");
@@ -96,7 +102,10 @@ fn the_default_bucket_can_be_named_and_has_no_directory() {
     let place = bench.workspaces.resolve_location(None, Some("default")).unwrap();
     assert_eq!((place.cwd, &*place.bucket, place.warnings.len()), (own, "default", 1));
     let scope = DirectoryScope::Workspace("a".into());
-    assert!(bench.workspaces.resolve_in_scope(&scope, None, Some("default")).is_err(), "a token of one workspace");
+    assert!(
+        bench.workspaces.resolve_in_scope(&scope, None, Some("default")).is_err(),
+        "a token of one workspace"
+    );
 }
 
 #[test]
@@ -166,15 +175,25 @@ fn slugs_that_are_not_names_are_refused() {
     let bench = bench();
     let path = bench.dir("a");
     let long = "a".repeat(65);
-    for slug in ["", ".", "..", "../../x", "a/b", "A", "-a", "_a", "a b", "ä", "a\0", "a.b", &long] {
-        assert!(matches!(bench.workspaces.add(slug, &path, None), Err(WorkspaceError::Slug(_))), "{slug:?}");
+    for slug in ["", ".", "..", "../../x", "a/b", "A", "-a", "_a", "a b", "ä", "a\0", "a.b", &long]
+    {
         assert!(
-            matches!(bench.workspaces.resolve_location(None, Some(slug)), Err(WorkspaceError::Unknown { .. })),
+            matches!(bench.workspaces.add(slug, &path, None), Err(WorkspaceError::Slug(_))),
+            "{slug:?}"
+        );
+        assert!(
+            matches!(
+                bench.workspaces.resolve_location(None, Some(slug)),
+                Err(WorkspaceError::Unknown { .. })
+            ),
             "{slug:?}"
         );
     }
     for slug in ["default", "active"] {
-        assert!(matches!(bench.workspaces.add(slug, &path, None), Err(WorkspaceError::Reserved(_))), "{slug}");
+        assert!(
+            matches!(bench.workspaces.add(slug, &path, None), Err(WorkspaceError::Reserved(_))),
+            "{slug}"
+        );
     }
     for slug in ["a", "0", "a-b_c9", &long[..64]] {
         bench.workspaces.add(slug, &path, None).unwrap();
@@ -186,7 +205,10 @@ fn only_directories_that_exist_are_registered_and_only_once() {
     let bench = bench();
     let path = bench.add("a");
     for bad in [Path::new("relative"), Path::new("/no/such/dir"), &bench.file()] {
-        assert!(matches!(bench.workspaces.add("b", bad, None), Err(WorkspaceError::Path { .. })), "{bad:?}");
+        assert!(
+            matches!(bench.workspaces.add("b", bad, None), Err(WorkspaceError::Path { .. })),
+            "{bad:?}"
+        );
     }
     assert!(matches!(bench.workspaces.add("a", &path, None), Err(WorkspaceError::Exists { .. })));
     let label = "l".repeat(1025);
@@ -257,9 +279,17 @@ fn caller_with_one_workspace_sees_no_other_and_no_damage_elsewhere() {
     bench.workspaces.add("inner", &inner, None).unwrap();
     let scope = DirectoryScope::Workspace("own".into());
     let place = |cwd: Option<&Path>, slug| bench.workspaces.resolve_in_scope(&scope, cwd, slug);
-    let expected = |cwd: &PathBuf| SpawnLocation { cwd: cwd.clone(), bucket: "own".to_owned(), warnings: Vec::new() };
+    let expected = |cwd: &PathBuf| SpawnLocation {
+        cwd: cwd.clone(),
+        bucket: "own".to_owned(),
+        warnings: Vec::new(),
+    };
     assert_eq!(place(None, None).unwrap(), expected(&own), "not the active one");
-    assert_eq!(place(Some(&inner), Some("own")).unwrap(), expected(&inner), "not kept under the inner one");
+    assert_eq!(
+        place(Some(&inner), Some("own")).unwrap(),
+        expected(&inner),
+        "not kept under the inner one"
+    );
     let refused = place(None, Some("inner")).unwrap_err().to_string();
     assert!(refused.contains("known: own") && !refused.contains("secret"), "{refused}");
     let allows = |path: &Path| bench.workspaces.allows_path(&scope, path);
@@ -269,7 +299,14 @@ fn caller_with_one_workspace_sees_no_other_and_no_damage_elsewhere() {
 
     std::fs::write(bench.file(), bench.text().replace("\"inner\"", "\"secret\"")).unwrap();
     assert!(bench.workspaces.list().unwrap_err().to_string().contains("secret"));
-    assert!(!bench.workspaces.list_in_scope(&scope).unwrap_err().to_string().contains("secret"));
+    assert!(
+        !bench
+            .workspaces
+            .list_in_scope(&scope)
+            .unwrap_err()
+            .to_string()
+            .contains("secret")
+    );
     assert!(!place(None, None).unwrap_err().to_string().contains("secret"));
     assert!(!allows(&own));
 }

@@ -14,7 +14,9 @@ fn twice(name: &str) -> ReadError {
 fn legal_json_parses_with_any_numbers_escapes_and_depth() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let deep_objects = format!("{}1{}", r#"{"a":"#.repeat(100_000), "}".repeat(100_000));
-    for text in ["1e400", "-0", "1E+2", "123456789012345678901234567890", r#""\ud83d""#, r#"{"\ud83d":1}"#] {
+    for text in
+        ["1e400", "-0", "1E+2", "123456789012345678901234567890", r#""\ud83d""#, r#"{"\ud83d":1}"#]
+    {
         assert_eq!(json(text).raw(), text);
     }
     assert_eq!(json(&deep).items().count(), 1);
@@ -24,7 +26,9 @@ fn legal_json_parses_with_any_numbers_escapes_and_depth() {
 
 #[test]
 fn other_text_is_refused() {
-    for text in ["", "{", "[1,]", "{\"a\" 1}", "1 2", "01", "nul", "\"\\x\"", "\u{feff}{}", "\"\n\""] {
+    for text in
+        ["", "{", "[1,]", "{\"a\" 1}", "1 2", "01", "nul", "\"\\x\"", "\u{feff}{}", "\"\n\""]
+    {
         assert!(matches!(Json::parse(text.as_bytes()), Err(ReadError::NotJson(_))), "{text:?}");
     }
     assert_eq!(Json::parse(b"\"\xff\""), Err(ReadError::NotUtf8));
@@ -93,8 +97,14 @@ fn numbers_are_read_on_demand() {
 
 #[test]
 fn words_may_be_texts_or_numbers() {
-    for (text, word) in [("\"a\"", "a"), ("7", "7"), ("7.0", "7"), ("70e-1", "7"), ("7.50", "7.50"), ("1e400", "1e400")]
-    {
+    for (text, word) in [
+        ("\"a\"", "a"),
+        ("7", "7"),
+        ("7.0", "7"),
+        ("70e-1", "7"),
+        ("7.50", "7.50"),
+        ("1e400", "1e400"),
+    ] {
         assert_eq!(json(text).text_or_number().as_deref(), Some(word), "{text}");
     }
     for text in ["null", "true", "[1]", "{}"] {
@@ -113,7 +123,8 @@ fn a_part_knows_where_it_stands() {
 
 #[test]
 fn first_members_are_found_without_a_walk_to_the_end() {
-    let json = Json::checked_before(r#" {"a":{"x":"}","\u0062":{"c":[1,2]},"b":3},"n":null,"s":"t"} "#);
+    let json =
+        Json::checked_before(r#" {"a":{"x":"}","\u0062":{"c":[1,2]},"b":3},"n":null,"s":"t"} "#);
     assert_eq!(json.first_at(&["a", "b", "c"]).map(Json::raw), Some("[1,2]"));
     assert_eq!(json.first_at(&["s"]).map(Json::raw), Some(r#""t""#));
     assert_eq!(json.first_at(&[]).map(Json::raw), Some(json.raw()));
@@ -132,6 +143,11 @@ fn several_members_are_found_in_one_walk() {
     let found = json.several_members(["a", "b", "d", "e"]).unwrap();
     assert_eq!(found.map(|value| value.map(Json::raw)), [None, Some("1"), Some(r#""x""#), None]);
     let twice = Json::parse(br#"{"a":1,"b":2,"\u0061":3}"#).unwrap();
-    assert!(matches!(twice.several_members(["b", "a"]), Err(ReadError::Twice(name)) if name == "a"));
-    assert!(matches!(Json::parse(b"[]").unwrap().several_members(["a"]), Err(ReadError::WrongKind { .. })));
+    assert!(
+        matches!(twice.several_members(["b", "a"]), Err(ReadError::Twice(name)) if name == "a")
+    );
+    assert!(matches!(
+        Json::parse(b"[]").unwrap().several_members(["a"]),
+        Err(ReadError::WrongKind { .. })
+    ));
 }

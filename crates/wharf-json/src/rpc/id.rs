@@ -76,7 +76,8 @@ mod tests {
         for returned in ["7", "7.0", "70e-1", "\"7\"", r#""\u0037""#] {
             assert!(is_same_id(b"7", returned.as_bytes()), "{returned}");
         }
-        for other in ["8", "-7", "7.5", "null", "\"x\"", "[7]", "7e400", "18446744073709551623", ""] {
+        for other in ["8", "-7", "7.5", "null", "\"x\"", "[7]", "7e400", "18446744073709551623", ""]
+        {
             assert!(!is_same_id(b"7", other.as_bytes()), "{other}");
         }
     }
@@ -93,7 +94,9 @@ mod tests {
 
     #[test]
     fn numbers_beyond_u64_are_no_id_of_wharf() {
-        for id in ["18446744073709551616", "-1", "1.5", "\"18446744073709551616\"", "\" 7\"", "true"] {
+        for id in
+            ["18446744073709551616", "-1", "1.5", "\"18446744073709551616\"", "\" 7\"", "true"]
+        {
             assert_eq!(Json::parse(id.as_bytes()).unwrap().id_number(), None, "{id}");
         }
         assert_eq!(Json::parse(b"18446744073709551615").unwrap().id_number(), Some(u64::MAX));

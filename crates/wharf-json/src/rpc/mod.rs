@@ -79,19 +79,31 @@ mod tests {
 
     fn member<'a>(frame: &'a Bytes, name: &str) -> &'a str {
         let frame = Json::parse(frame).unwrap();
-        frame.members().find(|(key, _)| key == name).map(|(_, value)| value.raw()).unwrap_or_default()
+        frame
+            .members()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.raw())
+            .unwrap_or_default()
     }
 
     #[test]
     fn frames_are_written_with_the_version_first_and_the_id_second() {
         let params = json!({ "a": [1] });
-        assert_eq!(request(7, "m", &params), r#"{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":[1]}}"#);
-        assert_eq!(notification("m", &params), r#"{"jsonrpc":"2.0","method":"m","params":{"a":[1]}}"#);
+        assert_eq!(
+            request(7, "m", &params),
+            r#"{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":[1]}}"#
+        );
+        assert_eq!(
+            notification("m", &params),
+            r#"{"jsonrpc":"2.0","method":"m","params":{"a":[1]}}"#
+        );
         assert_eq!(response(PLACEHOLDER_ID, "null"), r#"{"jsonrpc":"2.0","id":0,"result":null}"#);
         let error = error(code::INTERNAL_ERROR, "no \"disk\"", None);
-        let expected = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"no \"disk\""}}"#;
+        let expected =
+            r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"no \"disk\""}}"#;
         assert_eq!(error_response(7, error), expected);
-        let expected = r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"x"}}"#;
+        let expected =
+            r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"x"}}"#;
         assert_eq!(cancel_request(r#""x""#), expected);
     }
 
@@ -105,7 +117,12 @@ mod tests {
             assert_eq!(response(&bytes, "1"), response(id, "1"));
             assert_eq!(response(&bytes[..], "1"), response(id, "1"));
             let cancelled = cancel_request(id);
-            let request = Json::parse(&cancelled).unwrap().members().find(|(key, _)| key == "params").unwrap().1;
+            let request = Json::parse(&cancelled)
+                .unwrap()
+                .members()
+                .find(|(key, _)| key == "params")
+                .unwrap()
+                .1;
             assert_eq!(request.members().next().map(|(_, value)| value.raw()), Some(id));
         }
     }
@@ -114,7 +131,10 @@ mod tests {
     fn parts_of_other_programs_stay_byte_for_byte() {
         for part in [r#"{ "n":1e400,"s":"\ud83d","a":1,"a":2 }"#, "[[[]]]", "-0.0", r#""\u0041""#] {
             assert_eq!(member(&request(1, "m", part), "params"), part);
-            assert_eq!(member(&notification("m", Json::parse(part.as_bytes()).unwrap()), "params"), part);
+            assert_eq!(
+                member(&notification("m", Json::parse(part.as_bytes()).unwrap()), "params"),
+                part
+            );
             assert_eq!(member(&response(1, part), "result"), part);
             assert_eq!(member(&error_response(1, part), "error"), part);
         }
@@ -123,7 +143,10 @@ mod tests {
     #[test]
     fn method_names_are_escaped() {
         let frame = notification("_a/\"b\"\n", "{}");
-        assert_eq!(Json::parse(&frame).unwrap().text_at(&["method"]).unwrap().as_deref(), Some("_a/\"b\"\n"));
+        assert_eq!(
+            Json::parse(&frame).unwrap().text_at(&["method"]).unwrap().as_deref(),
+            Some("_a/\"b\"\n")
+        );
     }
 
     #[test]

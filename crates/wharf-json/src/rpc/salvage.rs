@@ -154,7 +154,10 @@ mod tests {
 
     /// Returns the ids of each message, and whether it may be an answer.
     fn found(line: &str) -> Vec<(Vec<u64>, bool)> {
-        salvage(line.as_bytes()).iter().map(|found| (found.id_numbers().collect(), found.may_be_answer())).collect()
+        salvage(line.as_bytes())
+            .iter()
+            .map(|found| (found.id_numbers().collect(), found.may_be_answer()))
+            .collect()
     }
 
     #[test]
@@ -203,7 +206,8 @@ mod tests {
 
     #[test]
     fn a_line_is_refused_under_the_id_of_its_one_request() {
-        let refused = |line: &str| String::from_utf8(refused_id(&salvage(line.as_bytes())).to_vec()).unwrap();
+        let refused =
+            |line: &str| String::from_utf8(refused_id(&salvage(line.as_bytes())).to_vec()).unwrap();
         assert_eq!(refused(r#"{"id":"a","method":"m","x"#), r#""a""#);
         for line in [
             r#"{"id":1,"result":{}}}"#,
@@ -219,22 +223,47 @@ mod tests {
     fn the_head_of_a_line_tells_the_request_that_it_concerns() {
         let found = |head: &str| -> Vec<(Vec<u64>, bool)> {
             let found = salvage_head(head.as_bytes());
-            found.iter().map(|found| (found.id_numbers().collect(), found.may_be_answer())).collect()
+            found
+                .iter()
+                .map(|found| (found.id_numbers().collect(), found.may_be_answer()))
+                .collect()
         };
         assert_eq!(found(r#"{"jsonrpc":"2.0","id":7,"result":{"text":"aaa"#), [(vec![7], true)]);
         assert_eq!(found(r#"{"error":{"code":1},"id":"7","x":"#), [(vec![7], true)]);
         assert_eq!(found(r#"{"id":7,"method":"_x/ask","params":{"text":"aaa"#), [(vec![7], false)]);
         assert_eq!(found(r#"{"id":7,"method":"","result":{"text":"aaa"#), [(vec![7], true)]);
         assert_eq!(found(r#"[{"id":7,"result":{"text":"aaa"#), [(vec![7], true)]);
-        assert_eq!(found(r#"{"result":{},"id":1"#), [(vec![], true)], "the rest of the number may be lost");
-        assert_eq!(found(r#"{"id":7,"params":{"text":"aaa"#), [], "the method of a request may be lost");
+        assert_eq!(
+            found(r#"{"result":{},"id":1"#),
+            [(vec![], true)],
+            "the rest of the number may be lost"
+        );
+        assert_eq!(
+            found(r#"{"id":7,"params":{"text":"aaa"#),
+            [],
+            "the method of a request may be lost"
+        );
         assert_eq!(found(r#"{"id":7,"error":null,"params":{"text":"aaa"#), []);
     }
 
     #[test]
     fn lines_without_an_id_yield_no_id() {
-        for line in ["", "{", "[1]", "[", "17", "{\"id\"", "{\"id\":", "{\"id\" 7}", "{\"x\":\"\\", "\u{feff}"] {
-            assert!(salvage(line.as_bytes()).iter().all(|found| *found == Salvaged::default()), "{line}");
+        for line in [
+            "",
+            "{",
+            "[1]",
+            "[",
+            "17",
+            "{\"id\"",
+            "{\"id\":",
+            "{\"id\" 7}",
+            "{\"x\":\"\\",
+            "\u{feff}",
+        ] {
+            assert!(
+                salvage(line.as_bytes()).iter().all(|found| *found == Salvaged::default()),
+                "{line}"
+            );
         }
         // Text before a message may be a debug echo.
         for line in [

@@ -7,8 +7,19 @@ use wharf_host::{Descriptor, current_settings};
 use wharf_json::{Json, ReadError, rpc};
 
 /// The session capabilities that Wharf adds to any agent's (rule 3.3).
-const ADDED_CAPABILITIES: &[&str] =
-    &["attach", "detach", "status", "promptQueueing", "list", "resume", "close", "delete", "ready", "title", "archive"];
+const ADDED_CAPABILITIES: &[&str] = &[
+    "attach",
+    "detach",
+    "status",
+    "promptQueueing",
+    "list",
+    "resume",
+    "close",
+    "delete",
+    "ready",
+    "title",
+    "archive",
+];
 
 /// An answer's result while it is changed.
 struct Outcome(String);
@@ -16,7 +27,9 @@ struct Outcome(String);
 impl Outcome {
     /// Reads the result of an agent's answer. A result that is no object counts as empty.
     fn of(answer: &Raw) -> Result<Self, ReadError> {
-        let result = Json::parse(answer.bytes())?.member("result")?.filter(|result| result.is_object());
+        let result = Json::parse(answer.bytes())?
+            .member("result")?
+            .filter(|result| result.is_object());
         Ok(Self(result.map_or("{}", Json::raw).to_owned()))
     }
 
@@ -76,7 +89,8 @@ fn auth_methods(result: Json<'_>, terminal_auth: bool) -> Result<Option<String>,
     let Some(methods) = result.member("authMethods")? else { return Ok(None) };
     let mut kept = Vec::new();
     for method in methods.items() {
-        let kind = if method.is_object() { method.member("type")?.and_then(Json::text) } else { None };
+        let kind =
+            if method.is_object() { method.member("type")?.and_then(Json::text) } else { None };
         match kind.as_deref() {
             Some("terminal") if terminal_auth => kept.push(in_terminal(method)?),
             Some("terminal") => {}
@@ -116,7 +130,10 @@ pub(super) fn joined(joined: &Joined, known: &Descriptor, id: &[u8]) -> Result<B
 }
 
 fn present(joined: &Joined, known: &Descriptor) -> Result<Outcome, ReadError> {
-    let mut result = joined.answer.as_ref().map_or_else(|| Ok(Outcome("{}".to_owned())), Outcome::of)?;
+    let mut result = joined
+        .answer
+        .as_ref()
+        .map_or_else(|| Ok(Outcome("{}".to_owned())), Outcome::of)?;
     result.remove(&["sessionId"])?;
     for (name, value) in current_settings(joined) {
         result.set(&[name], &value)?;
@@ -126,7 +143,8 @@ fn present(joined: &Joined, known: &Descriptor) -> Result<Outcome, ReadError> {
         let mut word = json!({ "status": known.status, "resumable": known.resumable });
         if known.is_killed() {
             let resume = format!("wharf resume {}", known.id);
-            word["ended"] = json!({ "reason": known.end_reason, "at": known.ended_at, "resume": resume });
+            word["ended"] =
+                json!({ "reason": known.end_reason, "at": known.ended_at, "resume": resume });
         }
         result.set_value(&["_meta", "wharf"], &word)?;
     }
@@ -159,10 +177,15 @@ mod tests {
     #[test]
     fn capabilities_that_are_no_objects_give_way() {
         for odd in ["null", "1e400", "[]", "\"\\ud83d\""] {
-            let agent = format!(r#"{{"id":0,"result":{{"capabilities":{odd},"agentCapabilities":{odd}}}}}"#);
+            let agent = format!(
+                r#"{{"id":0,"result":{{"capabilities":{odd},"agentCapabilities":{odd}}}}}"#
+            );
             let answer = initialize(&Raw::new(agent).unwrap(), b"7", false).unwrap();
             let answer = Json::parse(&answer).unwrap().to_value();
-            assert_eq!(answer["result"]["agentCapabilities"]["sessionCapabilities"]["attach"], json!({}));
+            assert_eq!(
+                answer["result"]["agentCapabilities"]["sessionCapabilities"]["attach"],
+                json!({})
+            );
             assert_eq!(answer["result"]["capabilities"]["session"]["ready"], true);
         }
     }

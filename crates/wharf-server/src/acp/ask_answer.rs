@@ -39,14 +39,22 @@ impl AskResponse {
 fn read_choice(answer: Json<'_>) -> Result<AskResponse, ReadError> {
     let missing = |name: &str| ReadError::Missing(name.to_owned());
     let outcome = answer.seek(&["result", "outcome"])?.ok_or_else(|| missing("outcome"))?;
-    match outcome.text_at(&["outcome"])?.ok_or_else(|| missing("outcome.outcome"))?.as_ref() {
+    match outcome
+        .text_at(&["outcome"])?
+        .ok_or_else(|| missing("outcome.outcome"))?
+        .as_ref()
+    {
         "cancelled" => Ok(AskResponse::Decline),
         "selected" => {
-            let option = outcome.member("optionId")?.ok_or_else(|| missing("optionId"))?.text_or_number();
-            let wrong = || ReadError::WrongKind { name: "optionId".to_owned(), expected: "a string" };
+            let option =
+                outcome.member("optionId")?.ok_or_else(|| missing("optionId"))?.text_or_number();
+            let wrong =
+                || ReadError::WrongKind { name: "optionId".to_owned(), expected: "a string" };
             Ok(AskResponse::Option(option.ok_or_else(wrong)?.into_owned()))
         }
-        other => Ok(AskResponse::Invalid(format!("`outcome` is neither selected nor cancelled but {other:?}"))),
+        other => Ok(AskResponse::Invalid(format!(
+            "`outcome` is neither selected nor cancelled but {other:?}"
+        ))),
     }
 }
 
@@ -55,9 +63,9 @@ fn read_form(answer: Json<'_>) -> Result<AskResponse, ReadError> {
     match action.as_deref() {
         Some("accept" | "decline") => Ok(AskResponse::Form),
         Some("cancel") => Ok(AskResponse::Decline),
-        Some(other) => {
-            Ok(AskResponse::Invalid(format!("`action` is none of accept, decline and cancel but {other:?}")))
-        }
+        Some(other) => Ok(AskResponse::Invalid(format!(
+            "`action` is none of accept, decline and cancel but {other:?}"
+        ))),
         None => Err(ReadError::Missing("action".to_owned())),
     }
 }
@@ -83,7 +91,10 @@ mod tests {
     use super::*;
 
     fn read(wanted: Wanted, result: &str) -> AskResponse {
-        AskResponse::read(wanted, format!(r#"{{"id":1,"result":{result},"error":null}}"#).as_bytes())
+        AskResponse::read(
+            wanted,
+            format!(r#"{{"id":1,"result":{result},"error":null}}"#).as_bytes(),
+        )
     }
 
     #[test]
@@ -97,8 +108,14 @@ mod tests {
         }
         let numbered = r#"{"outcome":{"outcome":"selected","optionId":7.0}}"#;
         assert_eq!(read(Wanted::Permission, numbered), AskResponse::Option("7".to_owned()));
-        assert_eq!(read(Wanted::Permission, r#"{"outcome":{"outcome":"cancelled","n":1e400}}"#), AskResponse::Decline);
-        assert_eq!(AskResponse::read(Wanted::Permission, br#"{"id":1,"error":{"code":1e400}}"#), AskResponse::Decline);
+        assert_eq!(
+            read(Wanted::Permission, r#"{"outcome":{"outcome":"cancelled","n":1e400}}"#),
+            AskResponse::Decline
+        );
+        assert_eq!(
+            AskResponse::read(Wanted::Permission, br#"{"id":1,"error":{"code":1e400}}"#),
+            AskResponse::Decline
+        );
     }
 
     #[test]
@@ -107,7 +124,10 @@ mod tests {
             (Wanted::Permission, r#"{"action":"accept"}"#),
             (Wanted::Permission, r#"{"outcome":{"outcome":"granted"}}"#),
             (Wanted::Permission, r#"{"outcome":{"outcome":"selected","optionId":true}}"#),
-            (Wanted::Permission, r#"{"outcome":{"outcome":"selected","optionId":"a","optionId":"b"}}"#),
+            (
+                Wanted::Permission,
+                r#"{"outcome":{"outcome":"selected","optionId":"a","optionId":"b"}}"#,
+            ),
             (Wanted::Permission, "null"),
             (Wanted::Elicitation, r#"{"outcome":{"outcome":"selected","optionId":"a"}}"#),
             (Wanted::Elicitation, r#"{"action":"perhaps"}"#),

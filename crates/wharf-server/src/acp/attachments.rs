@@ -112,7 +112,12 @@ impl Attachments {
     }
 
     /// Detaches from a session and shows it no longer.
-    pub(super) async fn detach(&self, handle: &SessionHandle, sender: Sender, outbox: &ClientOutbox) {
+    pub(super) async fn detach(
+        &self,
+        handle: &SessionHandle,
+        sender: Sender,
+        outbox: &ClientOutbox,
+    ) {
         let _moving = self.moving.lock().await;
         self.remove(handle.id());
         let _ = handle.detach(sender).await;
@@ -122,14 +127,18 @@ impl Attachments {
     /// Detaches from all sessions, now and later: the client is gone.
     pub(super) async fn detach_all(&self, sender: &Sender) {
         self.ended.send_replace(true);
-        let handles: Vec<SessionHandle> = self.lock().drain().map(|(_, attached)| attached.handle).collect();
+        let handles: Vec<SessionHandle> =
+            self.lock().drain().map(|(_, attached)| attached.handle).collect();
         for handle in handles {
             let _ = handle.detach(sender.clone()).await;
         }
     }
 
     /// Does something for as long as the client is there.
-    pub(super) async fn while_connected<T>(&self, work: impl Future<Output = T>) -> Result<T, RpcError> {
+    pub(super) async fn while_connected<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, RpcError> {
         let mut ended = self.ended.subscribe();
         tokio::select! {
             biased;

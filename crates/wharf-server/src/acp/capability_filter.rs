@@ -74,7 +74,8 @@ impl CapabilityFilter {
         if self.notices && self.compaction && self.plans && self.subagents {
             return true;
         }
-        let tag = Json::parse(frame).and_then(|frame| frame.text_at(&["params", "update", "sessionUpdate"]));
+        let tag = Json::parse(frame)
+            .and_then(|frame| frame.text_at(&["params", "update", "sessionUpdate"]));
         // A tag that is no string is of no kind that ACP has.
         match tag.ok().flatten().as_deref().unwrap_or_default() {
             "notice" => self.notices,
@@ -96,9 +97,14 @@ fn without_booleans(frame: &Bytes, list: &[&str]) -> Bytes {
             return frame.clone();
         }
     };
-    let is_boolean = |option: &Json<'_>| option.text_at(&["type"]).is_ok_and(|kind| kind.as_deref() == Some("boolean"));
-    let kept: Vec<&str> = list.items().filter(|option| !is_boolean(option)).map(Json::raw).collect();
-    let (true, Some(span)) = (kept.len() < list.items().count(), list.span_in(frame)) else { return frame.clone() };
+    let is_boolean = |option: &Json<'_>| {
+        option.text_at(&["type"]).is_ok_and(|kind| kind.as_deref() == Some("boolean"))
+    };
+    let kept: Vec<&str> =
+        list.items().filter(|option| !is_boolean(option)).map(Json::raw).collect();
+    let (true, Some(span)) = (kept.len() < list.items().count(), list.span_in(frame)) else {
+        return frame.clone();
+    };
     let new = format!("[{}]", kept.join(","));
     frame::splice(frame, &mut [(span, new.as_bytes())]).into()
 }
@@ -126,8 +132,16 @@ mod tests {
         ];
         for (tag, able) in kinds {
             let frame = update(tag, "");
-            assert_eq!(CapabilityFilter::of(&able).update(UpdateKind::Other, &frame), Some(frame.clone()), "{tag}");
-            assert_eq!(CapabilityFilter::default().update(UpdateKind::Other, &frame), None, "{tag}");
+            assert_eq!(
+                CapabilityFilter::of(&able).update(UpdateKind::Other, &frame),
+                Some(frame.clone()),
+                "{tag}"
+            );
+            assert_eq!(
+                CapabilityFilter::default().update(UpdateKind::Other, &frame),
+                None,
+                "{tag}"
+            );
         }
         let novel = update("novel", "");
         assert_eq!(CapabilityFilter::default().update(UpdateKind::Other, &novel), Some(novel));
@@ -145,16 +159,23 @@ mod tests {
             (format!("[ {select} ]"), None),
             ("null".to_owned(), None),
         ] {
-            let list =
-                |options: &str| update("config_option_update", &format!(r#","x":"boolean","configOptions":{options}"#));
-            let answer = |options: &str| Bytes::from(format!(r#"{{"id":7,"result":{{"configOptions":{options} }}}}"#));
+            let list = |options: &str| {
+                update(
+                    "config_option_update",
+                    &format!(r#","x":"boolean","configOptions":{options}"#),
+                )
+            };
+            let answer = |options: &str| {
+                Bytes::from(format!(r#"{{"id":7,"result":{{"configOptions":{options} }}}}"#))
+            };
             let told = list(&options);
             let answered = answer(&options);
             let expected = left.unwrap_or(options);
             let kind = UpdateKind::ConfigOptionUpdate;
             assert_eq!(CapabilityFilter::default().update(kind, &told), Some(list(&expected)));
             assert_eq!(CapabilityFilter::default().answer(&answered), answer(&expected));
-            let able = CapabilityFilter::of(&json!({ "session": { "configOptions": { "boolean": {} } } }));
+            let able =
+                CapabilityFilter::of(&json!({ "session": { "configOptions": { "boolean": {} } } }));
             let shown = able.update(kind, &told).unwrap();
             assert_eq!(shown.as_ptr(), told.as_ptr(), "the very bytes");
         }

@@ -41,11 +41,12 @@ impl ClientInfo {
     /// Reads an `initialize`. An id that cannot be used is refused: without it the client would lose its prompts later.
     pub(super) fn of(initialize: &[u8]) -> Result<Self, RpcError> {
         let info = Self::read(initialize).map_err(unreadable_params)?;
-        let chosen =
-            Json::parse(initialize).and_then(|request| request.seek(&["params", "_meta", "wharf", "clientId"]));
+        let chosen = Json::parse(initialize)
+            .and_then(|request| request.seek(&["params", "_meta", "wharf", "clientId"]));
         let chosen = chosen.map_err(unreadable_params)?.and_then(Json::text);
         let chosen = chosen.map(|chosen| ChosenId::parse(&chosen)).transpose();
-        let chosen = chosen.map_err(|error| RpcError::params(format!("_meta.wharf.clientId: {error}")))?;
+        let chosen =
+            chosen.map_err(|error| RpcError::params(format!("_meta.wharf.clientId: {error}")))?;
         Ok(Self { chosen, ..info })
     }
 
@@ -53,7 +54,9 @@ impl ClientInfo {
     fn read(initialize: &[u8]) -> Result<Self, ReadError> {
         let request = Json::parse(initialize)?;
         let text = |path: &[&str]| request.seek(path).map(|value| value.and_then(Json::text));
-        let is_true = |path: &[&str]| request.seek(path).map(|value| value.and_then(Json::bool) == Some(true));
+        let is_true = |path: &[&str]| {
+            request.seek(path).map(|value| value.and_then(Json::bool) == Some(true))
+        };
         let wish = |name| ["params", "_meta", "wharf", name];
         let capabilities = request.seek(&["params", "clientCapabilities"])?;
         let may_login = is_true(&["params", "clientCapabilities", "auth", "terminal"])?;
@@ -99,7 +102,8 @@ impl ClientInfo {
 
     /// Returns the capabilities that agents of this client's sessions may be told of (rule 3.11).
     pub(super) fn for_agent(&self) -> String {
-        let mut told = if self.capabilities.is_object() { self.capabilities.clone() } else { json!({}) };
+        let mut told =
+            if self.capabilities.is_object() { self.capabilities.clone() } else { json!({}) };
         // A login in a terminal is for those who have one: who says so without the bridge has no agent to run there.
         if !self.terminal_auth
             && let Some(auth) = told.get_mut("auth").and_then(Value::as_object_mut)
@@ -116,5 +120,7 @@ impl ClientInfo {
 
 /// The variables of an environment; a value that is no string is none.
 fn variables(env: Json<'_>) -> BTreeMap<String, String> {
-    env.members().filter_map(|(name, value)| Some((name.into_owned(), value.text()?.into_owned()))).collect()
+    env.members()
+        .filter_map(|(name, value)| Some((name.into_owned(), value.text()?.into_owned())))
+        .collect()
 }

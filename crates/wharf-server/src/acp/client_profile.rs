@@ -64,7 +64,15 @@ impl ClientProfile {
         let token = self.identity.token.clone();
         let name = self.peer_name.clone().or(info.name);
         let parent = self.identity.agent_session().cloned();
-        Sender { client, chosen, name, version: info.version, token, parent, peer: self.peer.clone() }
+        Sender {
+            client,
+            chosen,
+            name,
+            version: info.version,
+            token,
+            parent,
+            peer: self.peer.clone(),
+        }
     }
 
     /// Returns the most that the token allows, and no more than the client asked for.
@@ -87,6 +95,12 @@ impl ClientProfile {
         let info = self.info();
         let multi = info.multi_client_updates;
         let forms = info.abilities().forms;
-        Wishes { role: self.role(), multi, event_ids: info.event_ids, forms, understood: info.understood() }
+        Wishes {
+            role: self.role(),
+            multi,
+            event_ids: info.event_ids,
+            forms,
+            understood: info.understood(),
+        }
     }
 }

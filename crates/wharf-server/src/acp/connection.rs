@@ -107,7 +107,8 @@ impl Connection {
     ) -> (Arc<Self>, Outlet) {
         let client = ClientProfile::new(identity, &mut options);
         let attachments = Attachments::default();
-        let (outbox, outlet) = ClientOutbox::new(client.id(), attachments.shown(), app.host.buffers());
+        let (outbox, outlet) =
+            ClientOutbox::new(client.id(), attachments.shown(), app.host.buffers());
         let connection = Self {
             requests: Arc::new(PendingRequests::new(options.request_ids_after)),
             attachments,
@@ -130,12 +131,17 @@ impl Connection {
 
     /// Returns the client as others know it in this session: `session/attach` may say more about it than `initialize`.
     pub(super) fn sender_in(&self, session: &SessionId) -> Sender {
-        self.attachments.get(session).map_or_else(|| self.client.sender(), |attached| attached.sender)
+        self.attachments
+            .get(session)
+            .map_or_else(|| self.client.sender(), |attached| attached.sender)
     }
 
     /// Returns the client as the use cases know it in this session.
     pub(super) fn caller_in(&self, session: &SessionId) -> Caller {
-        let role = self.attachments.get(session).map_or_else(|| self.client.role(), |attached| attached.role);
+        let role = self
+            .attachments
+            .get(session)
+            .map_or_else(|| self.client.role(), |attached| attached.role);
         Caller::for_connection(self.client.identity().clone(), role, self.sender_in(session))
     }
 
@@ -143,23 +149,38 @@ impl Connection {
     pub(super) fn attachment(&self, session: &SessionId, wake: bool) -> Attachment {
         let role = self.client.role();
         let elicits = self.client.info().abilities().forms;
-        Attachment { sender: self.sender_in(session), role, elicits, wake, needs_agent: false }
+        Attachment {
+            sender: self.sender_in(session),
+            role,
+            elicits,
+            wake,
+            needs_agent: false,
+        }
     }
 
     /// Returns how the client is present in a session; `serves` if it takes over files and terminals.
     pub(super) fn attendance(&self, serves: bool) -> Attendance {
-        let serves = if serves && self.client.role() == Role::Controller { Serves::Yes } else { Serves::No };
-        self.outbox.attendance(serves, self.client.info().abilities(), self.options.transport)
+        let serves =
+            if serves && self.client.role() == Role::Controller { Serves::Yes } else { Serves::No };
+        self.outbox
+            .attendance(serves, self.client.info().abilities(), self.options.transport)
     }
 
     /// Returns a view of the session as it was when the client came.
     pub(super) fn view_of(&self, handle: &SessionHandle, joined: &Joined, turn: TurnSeen) -> View {
-        self.plain_view(handle, joined.head, turn).with_queue(&joined.queued, joined.head)
+        self.plain_view(handle, joined.head, turn)
+            .with_queue(&joined.queued, joined.head)
     }
 
     /// Returns a view for which the events up to `history` are past.
     pub(super) fn plain_view(&self, handle: &SessionHandle, history: Seq, turn: TurnSeen) -> View {
-        View::new(handle.id().clone(), self.client.wishes(), Arc::clone(&self.requests), history, turn)
+        View::new(
+            handle.id().clone(),
+            self.client.wishes(),
+            Arc::clone(&self.requests),
+            history,
+            turn,
+        )
     }
 
     /// Attaches the client to a session, or attaches it anew.

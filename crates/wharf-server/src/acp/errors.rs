@@ -85,24 +85,34 @@ pub(super) fn not_resumable(session: &str) -> RpcError {
 
 /// On attach and detach (rule 4.6).
 pub(super) fn attach_unknown(session: &str) -> RpcError {
-    RpcError::with(ErrorCode::ATTACH_UNKNOWN_JSON_RPC, "Session not found", json!({ "sessionId": session }))
+    RpcError::with(
+        ErrorCode::ATTACH_UNKNOWN_JSON_RPC,
+        "Session not found",
+        json!({ "sessionId": session }),
+    )
 }
 
 /// On attach to a session that cannot be opened.
 pub(super) fn attach_refused(error: &OpenError) -> RpcError {
     match error {
         OpenError::Unknown(id) => attach_unknown(id.as_str()),
-        OpenError::Unreadable { id, .. } => use_cases::fault_from_open_error(id.as_str(), error).into(),
+        OpenError::Unreadable { id, .. } => {
+            use_cases::fault_from_open_error(id.as_str(), error).into()
+        }
     }
 }
 
 /// On detach from a session that exists.
 pub(super) fn not_attached(session: &str) -> RpcError {
-    Fault::new(ErrorCode::NOT_ATTACHED, "this connection is not attached to the session").with_session(session).into()
+    Fault::new(ErrorCode::NOT_ATTACHED, "this connection is not attached to the session")
+        .with_session(session)
+        .into()
 }
 
 pub(super) fn in_use(session: &str, others: usize) -> RpcError {
-    let message = format!("{others} other clients use this session; pass _meta.wharf.force to delete it all the same");
+    let message = format!(
+        "{others} other clients use this session; pass _meta.wharf.force to delete it all the same"
+    );
     Fault::new(ErrorCode::IN_USE, message).with_session(session).into()
 }
 

@@ -10,7 +10,8 @@ use super::out_frame::OutFrame;
 /// Returns the frame with the id put in; every other byte stays, and those of a large frame are shared.
 pub(super) fn with_event_id(frame: &Bytes, id: EventId) -> OutFrame {
     let Some((place, text)) = place_event_id(frame, IdHolder::Params, id) else {
-        return make_room(frame).map_or_else(|| frame.clone().into(), |frame| with_event_id(&frame, id));
+        return make_room(frame)
+            .map_or_else(|| frame.clone().into(), |frame| with_event_id(&frame, id));
     };
     if frame.len() <= ByteBudget::UNCOUNTED_BYTES {
         return Bytes::from(splice(frame, &mut [(place, text.as_bytes())])).into();
@@ -22,7 +23,9 @@ pub(super) fn with_event_id(frame: &Bytes, id: EventId) -> OutFrame {
 pub(super) fn answer_with_event_id(frame: &Bytes, id: EventId) -> Bytes {
     match place_event_id(frame, IdHolder::Result, id) {
         Some((place, text)) => splice(frame, &mut [(place, text.as_bytes())]).into(),
-        None => make_room(frame).map_or_else(|| frame.clone(), |frame| answer_with_event_id(&frame, id)),
+        None => {
+            make_room(frame).map_or_else(|| frame.clone(), |frame| answer_with_event_id(&frame, id))
+        }
     }
 }
 
@@ -72,10 +75,14 @@ mod tests {
             ),
             (r#"{"method":"m","params":[1]}"#, r#"{"method":"m","params":[1]}"#),
         ] {
-            assert_eq!(with_event_id(&Bytes::from_static(frame.as_bytes()), ID).into_bytes(), expected);
+            assert_eq!(
+                with_event_id(&Bytes::from_static(frame.as_bytes()), ID).into_bytes(),
+                expected
+            );
         }
         let answer = Bytes::from_static(br#"{"id":1,"result":{"_meta":"x"}}"#);
-        let expected = r#"{"id":1,"result":{"_meta":{"wharf":{"eventId":"2-7"},"wharf.agentMeta":"x"}}}"#;
+        let expected =
+            r#"{"id":1,"result":{"_meta":{"wharf":{"eventId":"2-7"},"wharf.agentMeta":"x"}}}"#;
         assert_eq!(answer_with_event_id(&answer, ID), expected);
     }
 
@@ -84,6 +91,9 @@ mod tests {
         let error = Bytes::from_static(br#"{"id":1,"error":{"code":1}}"#);
         assert_eq!(answer_with_event_id(&error, ID), error);
         let answer = Bytes::from_static(br#"{"id":1,"result":{}}"#);
-        assert_eq!(answer_with_event_id(&answer, ID), r#"{"id":1,"result":{"_meta":{"wharf":{"eventId":"2-7"}}}}"#);
+        assert_eq!(
+            answer_with_event_id(&answer, ID),
+            r#"{"id":1,"result":{"_meta":{"wharf":{"eventId":"2-7"}}}}"#
+        );
     }
 }

@@ -76,12 +76,16 @@ impl Handshake {
                 ];
                 let mut response = (StatusCode::SWITCHING_PROTOCOLS, switched).into_response();
                 let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes()));
-                response.headers_mut().extend(accept.map(|accept| (header::SEC_WEBSOCKET_ACCEPT, accept)));
+                response
+                    .headers_mut()
+                    .extend(accept.map(|accept| (header::SEC_WEBSOCKET_ACCEPT, accept)));
                 response
             }
             None => Response::new(Body::empty()),
         };
-        response.headers_mut().extend(protocol.map(|protocol| (header::SEC_WEBSOCKET_PROTOCOL, protocol)));
+        response
+            .headers_mut()
+            .extend(protocol.map(|protocol| (header::SEC_WEBSOCKET_PROTOCOL, protocol)));
         response
     }
 }

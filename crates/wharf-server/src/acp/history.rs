@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 use wharf_host::core::{
-    AgentEvent, Ask, AskEvent, AskId, AskOutcome, Event, PromptEvent, PromptId, Raw, Seq, UpdateKind,
+    AgentEvent, Ask, AskEvent, AskId, AskOutcome, Event, PromptEvent, PromptId, Raw, Seq,
+    UpdateKind,
 };
 use wharf_host::{Cursor, Entry, format_timestamp, frame};
 use wharf_json::{CutPair, Json, TextChunk};
@@ -36,7 +37,11 @@ pub(super) struct NotInline;
 
 impl History {
     /// The typed history from the cursor to `head`, if it stays under `limit` bytes.
-    pub(super) async fn read(mut cursor: Cursor, head: Seq, limit: usize) -> Result<Vec<Value>, NotInline> {
+    pub(super) async fn read(
+        mut cursor: Cursor,
+        head: Seq,
+        limit: usize,
+    ) -> Result<Vec<Value>, NotInline> {
         let mut history = Self::default();
         let begin = cursor.position();
         while cursor.position() < head {
@@ -82,14 +87,17 @@ impl History {
 
     /// Reads what a turn is about where that was said before this history begins.
     async fn recall(&mut self, cursor: &Cursor, entry: &Entry) {
-        let Event::Prompt(PromptEvent::TurnStarted { prompt, content }) = &entry.event else { return };
+        let Event::Prompt(PromptEvent::TurnStarted { prompt, content }) = &entry.event else {
+            return;
+        };
         if self.prompts.contains_key(prompt) {
             return;
         }
         if let Some(Entry { event, .. }) = entry_at(cursor, *content).await
             && let Some((frame, sender)) = event.prompt_content()
         {
-            self.prompts.insert(prompt.clone(), (params(frame)["prompt"].take(), who(sender)));
+            self.prompts
+                .insert(prompt.clone(), (params(frame)["prompt"].take(), who(sender)));
         }
     }
 
@@ -102,8 +110,10 @@ impl History {
         entry: &Entry,
         limit: usize,
     ) -> Result<(), NotInline> {
-        let is_update =
-            matches!(entry.event, Event::Agent(AgentEvent::Updated { update: UpdateKind::ToolCallUpdate, .. }));
+        let is_update = matches!(
+            entry.event,
+            Event::Agent(AgentEvent::Updated { update: UpdateKind::ToolCallUpdate, .. })
+        );
         if !is_update || begin == Seq::ZERO || self.earlier_tools.is_some() {
             return Ok(());
         }
@@ -126,7 +136,8 @@ impl History {
             }
         }
         let Self { mut entries, tools, .. } = past;
-        self.earlier_tools = Some(tools.into_iter().map(|(id, at)| (id, entries[at].take())).collect());
+        self.earlier_tools =
+            Some(tools.into_iter().map(|(id, at)| (id, entries[at].take())).collect());
         Ok(())
     }
 
@@ -140,8 +151,11 @@ impl History {
     fn fold(&mut self, entry: &Entry) {
         if let Some((kind, frame)) = entry.event.agent_update() {
             self.updated(entry, kind, frame);
-        } else if let Event::Prompt(PromptEvent::Accepted { prompt, frame, sender, .. }) = &entry.event {
-            self.prompts.insert(prompt.clone(), (params(frame)["prompt"].take(), who(sender)));
+        } else if let Event::Prompt(PromptEvent::Accepted { prompt, frame, sender, .. }) =
+            &entry.event
+        {
+            self.prompts
+                .insert(prompt.clone(), (params(frame)["prompt"].take(), who(sender)));
         } else if let Event::Prompt(PromptEvent::Updated { prompt, frame, .. }) = &entry.event {
             if let Some((content, _)) = self.prompts.get_mut(prompt) {
                 *content = params(frame)["prompt"].take();
@@ -153,7 +167,10 @@ impl History {
         } else if let Event::Prompt(PromptEvent::Ended { end, prompt, .. }) = &entry.event {
             // A prompt that never began was no turn.
             if self.prompts.remove(prompt).is_none() {
-                self.push(entry, json!({ "type": "turn_complete", "stopReason": stop_reason(end) }));
+                self.push(
+                    entry,
+                    json!({ "type": "turn_complete", "stopReason": stop_reason(end) }),
+                );
             }
         } else if let Event::Ask(AskEvent::Opened(ask)) = &entry.event {
             self.asks.insert(ask.id, self.entries.len());
@@ -205,7 +222,8 @@ impl History {
         let mut update = update(frame);
         let id = update["messageId"].take();
         let content = update["content"].take();
-        let text = Json::parse(frame.bytes()).and_then(|frame| frame.seek(&["params", "update", "content", "text"]));
+        let text = Json::parse(frame.bytes())
+            .and_then(|frame| frame.seek(&["params", "update", "content", "text"]));
         let text = text.ok().flatten().and_then(Json::text_chunk);
         let is_apart = std::mem::take(&mut self.is_apart) && id.is_null();
         if let Some(last) = self.entries.last_mut()
@@ -233,13 +251,17 @@ impl History {
         match self.tools.get(&id) {
             Some(at) => {
                 self.bytes += update.to_string().len();
-                if let (Some(known), Some(new)) = (self.entries[*at].as_object_mut(), update.as_object()) {
+                if let (Some(known), Some(new)) =
+                    (self.entries[*at].as_object_mut(), update.as_object())
+                {
                     known.extend(new.iter().map(|(name, value)| (name.clone(), value.clone())));
                 }
             }
             None => {
                 let earlier = self.earlier_tools.as_mut().and_then(|earlier| earlier.remove(&id));
-                if let (Some(Value::Object(mut known)), Some(new)) = (earlier, update.as_object_mut()) {
+                if let (Some(Value::Object(mut known)), Some(new)) =
+                    (earlier, update.as_object_mut())
+                {
                     known.append(new);
                     update = known.into();
                 }
@@ -312,7 +334,10 @@ mod tests {
     }
 
     fn says(text: &str) -> Event {
-        updated(UpdateKind::AgentMessageChunk, json!({ "content": { "type": "text", "text": text } }))
+        updated(
+            UpdateKind::AgentMessageChunk,
+            json!({ "content": { "type": "text", "text": text } }),
+        )
     }
 
     fn tool(status: &str) -> Event {
@@ -326,19 +351,31 @@ mod tests {
             history.fold(&Entry { seq: Seq(seq), epoch: Epoch(1), at: Millis(0), event });
         }
         let said = history.entries.iter().filter(|entry| entry["type"] == "agent_message");
-        said.map(|entry| entry["content"][0]["text"].as_str().unwrap_or_default().to_owned()).collect()
+        said.map(|entry| entry["content"][0]["text"].as_str().unwrap_or_default().to_owned())
+            .collect()
     }
 
     #[test]
     fn messages_without_ids_are_separated_by_updates_of_older_entries() {
         let plan = || updated(UpdateKind::Plan, json!({ "entries": [] }));
         let usage = updated(UpdateKind::UsageUpdate, json!({ "used": 1 }));
-        let commands = updated(UpdateKind::AvailableCommandsUpdate, json!({ "availableCommands": [] }));
+        let commands =
+            updated(UpdateKind::AvailableCommandsUpdate, json!({ "availableCommands": [] }));
         assert_eq!(messages(vec![says("on"), says("e")]), ["one"]);
-        assert_eq!(messages(vec![says("on"), commands, says("e")]), ["one"], "a state in the middle of a message");
-        for (before, between) in [(plan(), plan()), (tool("pending"), tool("completed")), (plan(), usage)] {
+        assert_eq!(
+            messages(vec![says("on"), commands, says("e")]),
+            ["one"],
+            "a state in the middle of a message"
+        );
+        for (before, between) in
+            [(plan(), plan()), (tool("pending"), tool("completed")), (plan(), usage)]
+        {
             let what = format!("{between:?}");
-            assert_eq!(messages(vec![before, says("one"), between, says("two")]), ["one", "two"], "{what}");
+            assert_eq!(
+                messages(vec![before, says("one"), between, says("two")]),
+                ["one", "two"],
+                "{what}"
+            );
         }
     }
 }

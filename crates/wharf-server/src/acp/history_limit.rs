@@ -21,7 +21,10 @@ pub(crate) struct HistoryLimit {
 
 impl Default for HistoryLimit {
     fn default() -> Self {
-        Self { building: CountLimit::new(HISTORIES_AT_ONCE), wanted: Arc::default() }
+        Self {
+            building: CountLimit::new(HISTORIES_AT_ONCE),
+            wanted: Arc::default(),
+        }
     }
 }
 

@@ -54,7 +54,11 @@ pub(super) trait Methods: fmt::Debug + Send + Sync + 'static {
     fn may_wait(&self, envelope: &Envelope<'_>) -> bool;
 
     /// Handles a request. Its turn is over when it was accepted, at the latest when it is done.
-    fn handle(&self, request: ClientRequest<'_>, turn: Option<MessageTurn>) -> impl Future<Output = Outcome> + Send;
+    fn handle(
+        &self,
+        request: ClientRequest<'_>,
+        turn: Option<MessageTurn>,
+    ) -> impl Future<Output = Outcome> + Send;
 
     fn notify(&self, frame: &Bytes, envelope: &Envelope<'_>) -> impl Future<Output = ()> + Send;
 
@@ -65,20 +69,26 @@ pub(super) trait Methods: fmt::Debug + Send + Sync + 'static {
 }
 
 /// Takes one frame of the client, and the permit that counts it if it is large.
-pub(super) async fn receive<M: Methods>(methods: &Arc<M>, frame: Bytes, permit: Option<BytePermit>) {
+pub(super) async fn receive<M: Methods>(
+    methods: &Arc<M>,
+    frame: Bytes,
+    permit: Option<BytePermit>,
+) {
     let read = without_bom(frame);
     let frame = match frame::read_line(read.clone()) {
         Ok(frame) => frame,
         Err(error) => return refuse_malformed(methods.connection(), &read, error).await,
     };
     match frame::scan(&frame) {
-        Ok(envelope) if envelope.has_null_members => match frame::without_null_members(&frame, envelope.kind) {
-            Ok(plain) => take_scanned(methods, &plain, frame::scan(&plain), permit).await,
-            Err(error) => {
-                let error = ScanError::NotMessage(error.to_string().into());
-                refuse_malformed(methods.connection(), &frame, error).await;
+        Ok(envelope) if envelope.has_null_members => {
+            match frame::without_null_members(&frame, envelope.kind) {
+                Ok(plain) => take_scanned(methods, &plain, frame::scan(&plain), permit).await,
+                Err(error) => {
+                    let error = ScanError::NotMessage(error.to_string().into());
+                    refuse_malformed(methods.connection(), &frame, error).await;
+                }
             }
-        },
+        }
         scanned => take_scanned(methods, &frame, scanned, permit).await,
     }
 }
@@ -99,14 +109,21 @@ async fn take_scanned<M: Methods>(
 async fn refuse_malformed(connection: &Connection, frame: &[u8], error: ScanError) {
     let id = settle_malformed(connection, &rpc::salvage(frame), &error.to_string()).await;
     let error = match error {
-        ScanError::Batch => RpcError::invalid_request("batches are not taken: send one message at a time"),
+        ScanError::Batch => {
+            RpcError::invalid_request("batches are not taken: send one message at a time")
+        }
         ScanError::NotMessage(why) => RpcError::invalid_request(why),
         error @ (ScanError::NotUtf8 | ScanError::NotJson(_)) => RpcError::parse(error.to_string()),
     };
     connection.outbox.answer(None, error.frame(&id)).await;
 }
 
-async fn dispatch<M: Methods>(methods: &Arc<M>, frame: &Bytes, envelope: &Envelope<'_>, permit: Option<BytePermit>) {
+async fn dispatch<M: Methods>(
+    methods: &Arc<M>,
+    frame: &Bytes,
+    envelope: &Envelope<'_>,
+    permit: Option<BytePermit>,
+) {
     // First of all: this is the message's place among those about its session.
     let turn = take_turn(&**methods, frame, envelope);
     let connection = methods.connection();
@@ -125,16 +142,24 @@ async fn dispatch<M: Methods>(methods: &Arc<M>, frame: &Bytes, envelope: &Envelo
 }
 
 /// Takes the message's place in the line of its session; `None` if it never waits.
-fn take_turn(methods: &impl Methods, frame: &Bytes, envelope: &Envelope<'_>) -> Option<MessageTurn> {
+fn take_turn(
+    methods: &impl Methods,
+    frame: &Bytes,
+    envelope: &Envelope<'_>,
+) -> Option<MessageTurn> {
     let order = &methods.connection().order;
     let session = match (envelope.kind, envelope.method.as_ref()) {
         (FrameKind::Result | FrameKind::Error, _) => None,
-        (FrameKind::Request, name) if AcpMethod::find(name).is_some_and(|method| !method.has(MethodTrait::Ordered)) => {
+        (FrameKind::Request, name)
+            if AcpMethod::find(name).is_some_and(|method| !method.has(MethodTrait::Ordered)) =>
+        {
             None
         }
         (FrameKind::Notification, "session/ready") => None,
         // It must not come before the request that it is about.
-        (FrameKind::Notification, "$/cancel_request") => order.find(cancelled_request(frame)?.as_bytes()),
+        (FrameKind::Notification, "$/cancel_request") => {
+            order.find(cancelled_request(frame)?.as_bytes())
+        }
         (FrameKind::Request | FrameKind::Notification, _) => methods.ordered_in(envelope),
     }?;
     let request = (envelope.kind == FrameKind::Request).then(|| request_id(frame, envelope));
@@ -160,7 +185,8 @@ async fn take_request<M: Methods>(
     }
     let is_next = turn.as_mut().is_none_or(MessageTurn::has_come);
     if is_next && !methods.may_wait(envelope) {
-        return handle_and_answer(&**methods, ClientRequest { frame, envelope, id: &id }, turn).await;
+        return handle_and_answer(&**methods, ClientRequest { frame, envelope, id: &id }, turn)
+            .await;
     }
     // A client that does not read its answers is not read either: it has the refusal to take first.
     let place = match connection.under_way.take(frame.len()) {
@@ -177,15 +203,28 @@ async fn take_request<M: Methods>(
             turn.come().await;
         }
         if let Ok(envelope) = frame::scan(&frame) {
-            handle_and_answer(&*methods, ClientRequest { frame: &frame, envelope: &envelope, id: &id }, turn).await;
+            handle_and_answer(
+                &*methods,
+                ClientRequest { frame: &frame, envelope: &envelope, id: &id },
+                turn,
+            )
+            .await;
         }
     });
 }
 
-async fn handle_and_answer(methods: &impl Methods, request: ClientRequest<'_>, turn: Option<MessageTurn>) {
+async fn handle_and_answer(
+    methods: &impl Methods,
+    request: ClientRequest<'_>,
+    turn: Option<MessageTurn>,
+) {
     let outcome = methods.handle(request, turn).await;
     methods.connection().note_refused(request.envelope, &outcome);
-    let session = request.envelope.session.as_ref().map(|session| SessionId::new(session.value.as_ref()));
+    let session = request
+        .envelope
+        .session
+        .as_ref()
+        .map(|session| SessionId::new(session.value.as_ref()));
     methods.connection().answer(session, request.id, outcome).await;
 }
 
@@ -202,7 +241,8 @@ async fn take_notification<M: Methods>(
     }
     let Some(mut turn) = turn else { return };
     let has_room = turn.check_room().is_ok();
-    let Some(place) = methods.connection().under_way.take(frame.len()).ok().filter(|_| has_room) else {
+    let Some(place) = methods.connection().under_way.take(frame.len()).ok().filter(|_| has_room)
+    else {
         // No more is read until there is room: a cancel must not be lost.
         turn.come().await;
         return methods.notify(frame, envelope).await;

@@ -40,7 +40,11 @@ pub(super) struct MessageTurn {
 
 impl MessageOrder {
     /// Takes the next place in the session's line, for the request of this id or for a notification.
-    pub(super) fn enter(self: &Arc<Self>, session: &SessionId, request: Option<Bytes>) -> MessageTurn {
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        session: &SessionId,
+        request: Option<Bytes>,
+    ) -> MessageTurn {
         let (accepted, told) = oneshot::channel();
         let mut lines = self.lock();
         let line = lines.entry(session.clone()).or_default();
@@ -77,8 +81,10 @@ impl MessageTurn {
 
     /// Returns true if everything before it has been accepted.
     pub(super) fn has_come(&mut self) -> bool {
-        let waits =
-            self.before.as_mut().is_some_and(|before| before.try_recv() == Err(oneshot::error::TryRecvError::Empty));
+        let waits = self
+            .before
+            .as_mut()
+            .is_some_and(|before| before.try_recv() == Err(oneshot::error::TryRecvError::Empty));
         if !waits {
             self.before = None;
         }
@@ -137,7 +143,8 @@ mod tests {
     fn lines_are_bounded() {
         let order = Arc::<MessageOrder>::default();
         let session = SessionId::new("s");
-        let mut turns: Vec<MessageTurn> = (0..MAX_WAITING).map(|_| order.enter(&session, None)).collect();
+        let mut turns: Vec<MessageTurn> =
+            (0..MAX_WAITING).map(|_| order.enter(&session, None)).collect();
         let next = order.enter(&session, None);
         assert!(next.check_room().is_err());
         turns.pop();

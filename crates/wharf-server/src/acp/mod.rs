@@ -69,7 +69,8 @@ pub(crate) struct AcpQuery {
 
 impl AcpQuery {
     fn agent(self, app: &App) -> Arc<str> {
-        self.agent.map_or_else(|| app.host.config().default_agent.as_str().into(), Into::into)
+        self.agent
+            .map_or_else(|| app.host.config().default_agent.as_str().into(), Into::into)
     }
 }
 
@@ -89,7 +90,9 @@ pub(crate) async fn get(
             let limit = app.host.config().limits.frame.0;
             let buffers = Arc::clone(app.host.buffers());
             match Handshake::new(checked, &extensions, &headers, limit, buffers) {
-                Some(handshake) => upgrade_to_socket(app, identity, query, &pairs, place, handshake),
+                Some(handshake) => {
+                    upgrade_to_socket(app, identity, query, &pairs, place, handshake)
+                }
                 None => StatusCode::UPGRADE_REQUIRED.into_response(),
             }
         }
@@ -137,23 +140,31 @@ fn upgrade_to_socket(
         handshake.accept(move |socket, _| websocket::refuse(socket, refused.code, refused.reason))
     };
     let binding = match amux::Query::read(pairs) {
-        Ok(Some(_)) if identity.agent_session().is_some() => return refuse(handshake, amux::not_for_agents()),
+        Ok(Some(_)) if identity.agent_session().is_some() => {
+            return refuse(handshake, amux::not_for_agents());
+        }
         Ok(query) => query,
         Err(refused) => return refuse(handshake, refused),
     };
     // A session that is there already has its agent.
-    let known = binding.as_ref().and_then(|query| app.visible_to(&identity).find_by_name(&query.name));
+    let known = binding
+        .as_ref()
+        .and_then(|query| app.visible_to(&identity).find_by_name(&query.name));
     let agent = known.map_or_else(|| query.agent(&app), |known| known.adapter_slug.as_str().into());
     let wanted = wanted_variables(&app, &agent);
     let mut response = handshake.accept(move |socket, unfinished| async move {
         match binding {
             Some(query) => match amux::connect(app, identity, agent, query).await {
                 Ok((methods, outlet)) => websocket::run(methods, outlet, socket, unfinished).await,
-                Err(refused) => return websocket::refuse(socket, refused.code, refused.reason).await,
+                Err(refused) => {
+                    return websocket::refuse(socket, refused.code, refused.reason).await;
+                }
             },
             None => {
-                let (connection, outlet) = Connection::new(app, identity, agent, ConnectionOptions::default());
-                websocket::run(Arc::new(AcpMethods::new(connection)), outlet, socket, unfinished).await;
+                let (connection, outlet) =
+                    Connection::new(app, identity, agent, ConnectionOptions::default());
+                websocket::run(Arc::new(AcpMethods::new(connection)), outlet, socket, unfinished)
+                    .await;
             }
         }
         drop(place);

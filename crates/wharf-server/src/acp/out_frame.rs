@@ -25,14 +25,22 @@ enum Parts {
 
 impl From<Bytes> for OutFrame {
     fn from(bytes: Bytes) -> Self {
-        Self { parts: Parts::Whole(bytes), _batch: None, _permit: None, turn: None }
+        Self {
+            parts: Parts::Whole(bytes),
+            _batch: None,
+            _permit: None,
+            turn: None,
+        }
     }
 }
 
 impl OutFrame {
     /// A message that shares the bytes before and after what was put into it.
     pub(super) fn extended(before: Bytes, inserted: Bytes, after: Bytes) -> Self {
-        Self { parts: Parts::Extended([before, inserted, after]), ..Bytes::new().into() }
+        Self {
+            parts: Parts::Extended([before, inserted, after]),
+            ..Bytes::new().into()
+        }
     }
 
     /// Keeps the events counted for as long as their bytes are needed.
@@ -73,7 +81,12 @@ impl OutFrame {
     }
 
     /// Copies what follows `offset` to the end of `chunk`, up to so many bytes; returns how many.
-    pub(super) fn copy_to(&self, mut offset: usize, limit: usize, chunk: &mut bytes::BytesMut) -> usize {
+    pub(super) fn copy_to(
+        &self,
+        mut offset: usize,
+        limit: usize,
+        chunk: &mut bytes::BytesMut,
+    ) -> usize {
         let mut left = limit;
         for part in self.parts() {
             let skipped = offset.min(part.len());

@@ -82,7 +82,14 @@ enum Wake {
 /// Writes until the inbound half is gone or the client is.
 pub(super) async fn write<W: Wire>(wire: W, outlet: Outlet) {
     let Outlet { mut outs, mut lane, shown, client, buffers } = outlet;
-    let mut writer = Writer { wire, watched: Vec::new(), shown, client, early: Vec::new(), buffers };
+    let mut writer = Writer {
+        wire,
+        watched: Vec::new(),
+        shown,
+        client,
+        early: Vec::new(),
+        buffers,
+    };
     let mut tick = tokio::time::interval(HEARTBEAT_EVERY);
     tick.reset();
     loop {
@@ -97,8 +104,12 @@ pub(super) async fn write<W: Wire>(wire: W, outlet: Outlet) {
         let result = match wake {
             Wake::Out(Some(out)) => writer.take(out).await,
             Wake::Out(None) => return,
-            Wake::Events(at, SubscriptionReader::Cursor, Ok(batch)) => writer.show(at, &batch).await,
-            Wake::Events(at, SubscriptionReader::Scout, Ok(batch)) => writer.answer_prompts(at, &batch).await,
+            Wake::Events(at, SubscriptionReader::Cursor, Ok(batch)) => {
+                writer.show(at, &batch).await
+            }
+            Wake::Events(at, SubscriptionReader::Scout, Ok(batch)) => {
+                writer.answer_prompts(at, &batch).await
+            }
             Wake::Events(at, _, Err(error)) => writer.give_up(at, &error).await,
             Wake::Lane(message) => writer.direct(message).await,
             Wake::Due => {
@@ -150,17 +161,27 @@ async fn next_events<W: Wire>(
 
 impl<W: Wire> Writer<W> {
     fn has_news(&self) -> bool {
-        self.watched.iter().any(|watched| watched.has_news(self.wire.gate(watched.session())))
+        self.watched
+            .iter()
+            .any(|watched| watched.has_news(self.wire.gate(watched.session())))
     }
 
     fn due(&self) -> Option<Moment> {
-        self.watched.iter().filter_map(|watched| watched.due(self.wire.gate(watched.session()))).min()
+        self.watched
+            .iter()
+            .filter_map(|watched| watched.due(self.wire.gate(watched.session())))
+            .min()
     }
 
     async fn take(&mut self, out: Out) -> Result<(), Closed> {
         match out {
             Out::Answer { session, frame } => {
-                self.wire.feed(session.as_ref().map_or(FrameOrigin::Connection, FrameOrigin::Answer), frame).await
+                self.wire
+                    .feed(
+                        session.as_ref().map_or(FrameOrigin::Connection, FrameOrigin::Answer),
+                        frame,
+                    )
+                    .await
             }
             Out::Join(join) => self.join(Subscription::new(*join)).await,
             Out::Implied(join) if self.find(join.view.session()).is_some() => Ok(()),
@@ -181,7 +202,10 @@ impl<W: Wire> Writer<W> {
                 Ok(())
             }
             Out::Ready(session) => {
-                self.revisit(|watched, _| *watched.session() == session && watched.held_until.take().is_some()).await
+                self.revisit(|watched, _| {
+                    *watched.session() == session && watched.held_until.take().is_some()
+                })
+                .await
             }
             Out::Leave(session) => {
                 let left = self.watched.extract_if(.., |watched| *watched.session() == session);
@@ -200,8 +224,12 @@ impl<W: Wire> Writer<W> {
 
     async fn join(&mut self, mut new: Subscription) -> Result<(), Closed> {
         let session = new.session().clone();
-        let early: Vec<LaneMessage> = self.early.extract_if(.., |message| message.session == session).collect();
-        if let Some(at) = self.find(&session).filter(|at| new.only_news && self.watched[*at].answer.is_none()) {
+        let early: Vec<LaneMessage> =
+            self.early.extract_if(.., |message| message.session == session).collect();
+        if let Some(at) = self
+            .find(&session)
+            .filter(|at| new.only_news && self.watched[*at].answer.is_none())
+        {
             let mut old = self.watched.swap_remove(at);
             old.join_again(new);
             old.later.extend(early);
@@ -224,7 +252,8 @@ impl<W: Wire> Writer<W> {
             new.skip_to(shown);
         }
         new.later.extend(early);
-        self.shown.join(&session, new.cursor.position(), new.view.history(), Instant::now());
+        self.shown
+            .join(&session, new.cursor.position(), new.view.history(), Instant::now());
         let result = self.settle(&mut new).await;
         self.watched.push(new);
         result
@@ -232,7 +261,9 @@ impl<W: Wire> Writer<W> {
 
     /// Returns the place of a session that the client watches.
     pub(super) fn find(&self, session: &SessionId) -> Option<usize> {
-        self.watched.iter().position(|watched| !watched.has_left() && watched.session() == session)
+        self.watched
+            .iter()
+            .position(|watched| !watched.has_left() && watched.session() == session)
     }
 
     /// Shows a session no longer. Still answers the request that joined it, and prompts that end before `until`, where
@@ -252,7 +283,10 @@ impl<W: Wire> Writer<W> {
     }
 
     /// Looks again at sessions for which something has changed, and says what was only waiting for that.
-    async fn revisit(&mut self, changed: impl Fn(&mut Subscription, Gate) -> bool) -> Result<(), Closed> {
+    async fn revisit(
+        &mut self,
+        changed: impl Fn(&mut Subscription, Gate) -> bool,
+    ) -> Result<(), Closed> {
         for at in 0..self.watched.len() {
             let gate = self.wire.gate(self.watched[at].session());
             if !changed(&mut self.watched[at], gate) {

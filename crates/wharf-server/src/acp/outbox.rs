@@ -5,7 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use wharf_host::core::{ClientId, Seq, SessionId};
-use wharf_host::{Abilities, Attendance, ByteBudget, CloseSignal, Direct, Lane, LaneMessage, Serves, Transport};
+use wharf_host::{
+    Abilities, Attendance, ByteBudget, CloseSignal, Direct, Lane, LaneMessage, Serves, Transport,
+};
 
 use super::out_frame::OutFrame;
 use super::outbound::Out;
@@ -40,12 +42,21 @@ pub(super) struct Outlet {
 }
 
 impl ClientOutbox {
-    pub(super) fn new(client: &ClientId, shown: Arc<ShownUpTo>, buffers: &Arc<ByteBudget>) -> (Self, Outlet) {
+    pub(super) fn new(
+        client: &ClientId,
+        shown: Arc<ShownUpTo>,
+        buffers: &Arc<ByteBudget>,
+    ) -> (Self, Outlet) {
         let (outs, outs_out) = mpsc::channel(OUTS_CAPACITY);
         let (lane, lane_out) = mpsc::channel(LANE_CAPACITY);
         let buffers = Arc::clone(buffers);
-        let outlet =
-            Outlet { outs: outs_out, lane: lane_out, shown, client: client.clone(), buffers: Arc::clone(&buffers) };
+        let outlet = Outlet {
+            outs: outs_out,
+            lane: lane_out,
+            shown,
+            client: client.clone(),
+            buffers: Arc::clone(&buffers),
+        };
         (Self { outs, lane, close: Arc::default(), buffers }, outlet)
     }
 
@@ -66,7 +77,12 @@ impl ClientOutbox {
 
     /// Sends a frame in its order with the session's log: when everything up to `after` is out.
     pub(super) async fn send_after(&self, session: &SessionId, frame: Bytes, after: Seq) {
-        let message = LaneMessage { session: session.clone(), after, direct: Direct::Frame(frame), permit: None };
+        let message = LaneMessage {
+            session: session.clone(),
+            after,
+            direct: Direct::Frame(frame),
+            permit: None,
+        };
         let _ = self.lane.send(message).await;
     }
 
@@ -93,8 +109,19 @@ impl ClientOutbox {
     }
 
     /// Returns how a session reaches this connection.
-    pub(super) fn attendance(&self, serves: Serves, abilities: Abilities, transport: Transport) -> Attendance {
-        Attendance { lane: self.lane.clone(), close: Arc::clone(&self.close), serves, abilities, transport }
+    pub(super) fn attendance(
+        &self,
+        serves: Serves,
+        abilities: Abilities,
+        transport: Transport,
+    ) -> Attendance {
+        Attendance {
+            lane: self.lane.clone(),
+            close: Arc::clone(&self.close),
+            serves,
+            abilities,
+            transport,
+        }
     }
 
     /// Returns a sender for other connections, which does not keep the writer waiting.

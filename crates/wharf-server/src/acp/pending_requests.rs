@@ -86,11 +86,18 @@ pub(super) enum What {
 impl PendingRequests {
     /// The ids of the connection's own requests come after `last_id`.
     pub(super) fn new(last_id: u64) -> Self {
-        Self { pending: Mutex::new(Pending { next_request: last_id, ..Pending::default() }) }
+        Self {
+            pending: Mutex::new(Pending { next_request: last_id, ..Pending::default() }),
+        }
     }
 
     pub(super) fn owe(&self, prompt: PromptId, session: SessionId, request: Bytes) {
-        self.lock().prompts.entry(prompt).or_insert_with(|| (session, Vec::new())).1.push(request);
+        self.lock()
+            .prompts
+            .entry(prompt)
+            .or_insert_with(|| (session, Vec::new()))
+            .1
+            .push(request);
     }
 
     pub(super) fn owes(&self, prompt: &PromptId) -> bool {
@@ -111,7 +118,11 @@ impl PendingRequests {
 
     /// Takes the requests that a prompt's end answers.
     pub(super) fn settle(&self, prompt: &PromptId) -> Vec<Bytes> {
-        self.lock().prompts.remove(prompt).map(|(_, requests)| requests).unwrap_or_default()
+        self.lock()
+            .prompts
+            .remove(prompt)
+            .map(|(_, requests)| requests)
+            .unwrap_or_default()
     }
 
     /// Returns the prompt that was submitted with this request id.
@@ -170,7 +181,8 @@ impl PendingRequests {
     /// Notes the terminal that an answer of the client names.
     pub(super) fn note_terminal(&self, session: &SessionId, answer: &[u8]) {
         // An answer without one is the agent's to complain about.
-        let terminal = Json::parse(answer).and_then(|answer| answer.text_at(&["result", "terminalId"]));
+        let terminal =
+            Json::parse(answer).and_then(|answer| answer.text_at(&["result", "terminalId"]));
         let Ok(Some(terminal)) = terminal else { return };
         let mut pending = self.lock();
         if pending.terminals.len() >= MAX_TERMINALS {
@@ -197,7 +209,9 @@ impl PendingRequests {
     /// Takes the questions that are settled elsewhere and returns their ids: a client that loaded twice has two.
     pub(super) fn withdraw(&self, session: &SessionId, what: What) -> Vec<u64> {
         let mut pending = self.lock();
-        let copies = pending.asks.extract_if(|_, asked| asked.what == what && asked.session == *session);
+        let copies = pending
+            .asks
+            .extract_if(|_, asked| asked.what == what && asked.session == *session);
         let mut copies: Vec<u64> = copies.map(|(id, _)| id).collect();
         copies.sort_unstable();
         copies

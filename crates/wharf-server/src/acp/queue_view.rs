@@ -42,16 +42,21 @@ impl Waiting {
     fn new(prompt: &PromptId, sender: &Sender, frame: &Raw, editor: Option<&Sender>) -> Self {
         let prompt = prompt.clone();
         let preview = prompt_preview(frame);
-        Self { prompt, sender: who(sender), preview, editor: editor.map(who) }
+        Self {
+            prompt,
+            sender: who(sender),
+            preview,
+            editor: editor.map(who),
+        }
     }
 }
 
 impl QueueView {
     /// The queue as it was after the event `upto`.
     pub(super) fn new(queued: &[QueuedPrompt], upto: Seq) -> Self {
-        let waiting = queued
-            .iter()
-            .map(|queued| Waiting::new(&queued.prompt, &queued.sender, &queued.frame, queued.edited_by.as_ref()));
+        let waiting = queued.iter().map(|queued| {
+            Waiting::new(&queued.prompt, &queued.sender, &queued.frame, queued.edited_by.as_ref())
+        });
         Self { upto, waiting: waiting.collect(), ..Self::default() }
     }
 
@@ -61,7 +66,9 @@ impl QueueView {
             return;
         }
         self.upto = entry.seq;
-        if let Event::Prompt(PromptEvent::Accepted { prompt, sender, frame, first, .. }) = &entry.event {
+        if let Event::Prompt(PromptEvent::Accepted { prompt, sender, frame, first, .. }) =
+            &entry.event
+        {
             let at = if *first { 0 } else { self.waiting.len() };
             self.waiting.insert(at, Waiting::new(prompt, sender, frame, None));
         } else if let Event::Prompt(PromptEvent::Updated { prompt, by, frame, .. }) = &entry.event {

@@ -30,7 +30,11 @@ impl<W: Wire> Writer<W> {
         result
     }
 
-    async fn show_batch(&mut self, watched: &mut Subscription, batch: &Batch) -> Result<(), Closed> {
+    async fn show_batch(
+        &mut self,
+        watched: &mut Subscription,
+        batch: &Batch,
+    ) -> Result<(), Closed> {
         let pause = watched.pause();
         for entry in batch.entries() {
             if pause.is_some_and(|at| entry.seq > at) {
@@ -41,9 +45,13 @@ impl<W: Wire> Writer<W> {
             match watched.view.show(entry) {
                 _ if watched.skips(entry) => {}
                 Shown::Nothing => {}
-                Shown::Frame(frame) => self.feed_event(watched, (batch, entry), frame, true).await?,
+                Shown::Frame(frame) => {
+                    self.feed_event(watched, (batch, entry), frame, true).await?
+                }
                 Shown::Frames(frames) => self.feed_events(watched, (batch, entry), frames).await?,
-                Shown::Prompt { content } => self.show_prompt(watched, (batch, entry), content).await?,
+                Shown::Prompt { content } => {
+                    self.show_prompt(watched, (batch, entry), content).await?
+                }
             }
         }
         self.settle(watched).await?;
@@ -52,15 +60,22 @@ impl<W: Wire> Writer<W> {
     }
 
     /// A prompt's text is in an earlier event; it is read from the log where it stands.
-    async fn show_prompt(&mut self, watched: &mut Subscription, shown: At<'_>, content: Seq) -> Result<(), Closed> {
+    async fn show_prompt(
+        &mut self,
+        watched: &mut Subscription,
+        shown: At<'_>,
+        content: Seq,
+    ) -> Result<(), Closed> {
         let (_, entry) = shown;
         let mut there = watched.cursor.clone_at(content);
         let Ok(batch) = there.next().await else { return Ok(()) };
-        let Some(found) = batch.entries().first().filter(|found| found.seq == content) else { return Ok(()) };
+        let Some(found) = batch.entries().first().filter(|found| found.seq == content) else {
+            return Ok(());
+        };
         if let Some((frame, sender)) = found.event.prompt_content() {
             // A prompt of its own that was answered on another stream before it came here.
-            let own =
-                matches!(found.event, Event::Prompt(PromptEvent::Accepted { .. })) && sender.client == self.client;
+            let own = matches!(found.event, Event::Prompt(PromptEvent::Accepted { .. }))
+                && sender.client == self.client;
             let mut frames = watched.view.turn_started(entry, frame, sender);
             if !(own && watched.view.is_live(entry.seq)) || watched.view.hears_own_turns() {
                 frames.extend(watched.view.prompt(frame, sender, entry.seq));
@@ -107,7 +122,8 @@ impl<W: Wire> Writer<W> {
         let gate = self.wire.gate(watched.session());
         if let Some(answer) = watched.answer_due(gate) {
             self.wire.feed(FrameOrigin::Answer(watched.session()), answer).await?;
-            watched.held_until = watched.hold.filter(|_| !gate.is_own()).map(|hold| Moment::now() + hold);
+            watched.held_until =
+                watched.hold.filter(|_| !gate.is_own()).map(|hold| Moment::now() + hold);
         }
         if watched.answer.is_some() || watched.held_until.is_some() || !gate.lets_through() {
             return Ok(());
@@ -145,10 +161,12 @@ impl<W: Wire> Writer<W> {
             self.early.push(message);
             return self.bounded(self.early.len()).await;
         };
-        if let (Gate::Closed { .. }, Direct::Frame(frame)) = (self.wire.gate(&message.session), &message.direct)
+        if let (Gate::Closed { .. }, Direct::Frame(frame)) =
+            (self.wire.gate(&message.session), &message.direct)
             && is_answer(frame)
         {
-            let frame = OutFrame::from(self.watched[at].view.passed(frame.clone())).counted_by(message.permit.clone());
+            let frame = OutFrame::from(self.watched[at].view.passed(frame.clone()))
+                .counted_by(message.permit.clone());
             return self.wire.feed(FrameOrigin::Answer(&message.session), frame).await;
         }
         let mut watched = self.watched.swap_remove(at);
@@ -163,7 +181,9 @@ impl<W: Wire> Writer<W> {
     /// Closes the connection of a client that lets too much pile up: it is not reading.
     async fn bounded(&mut self, waiting: usize) -> Result<(), Closed> {
         if waiting > MAX_WAITING_MESSAGES {
-            self.wire.close(OVERLOADED_CLOSE_CODE, "the client does not read what it is sent").await;
+            self.wire
+                .close(OVERLOADED_CLOSE_CODE, "the client does not read what it is sent")
+                .await;
             return Err(Closed);
         }
         Ok(())
@@ -190,7 +210,12 @@ impl<W: Wire> Writer<W> {
         }
     }
 
-    async fn feed_events(&mut self, watched: &Subscription, at: At<'_>, frames: Vec<Bytes>) -> Result<(), Closed> {
+    async fn feed_events(
+        &mut self,
+        watched: &Subscription,
+        at: At<'_>,
+        frames: Vec<Bytes>,
+    ) -> Result<(), Closed> {
         let count = frames.len();
         for (nth, frame) in frames.into_iter().enumerate() {
             self.feed_event(watched, at, frame, nth + 1 == count).await?;
@@ -198,18 +223,34 @@ impl<W: Wire> Writer<W> {
         Ok(())
     }
 
-    async fn feed_event(&mut self, watched: &Subscription, at: At<'_>, frame: Bytes, last: bool) -> Result<(), Closed> {
+    async fn feed_event(
+        &mut self,
+        watched: &Subscription,
+        at: At<'_>,
+        frame: Bytes,
+        last: bool,
+    ) -> Result<(), Closed> {
         let (batch, entry) = at;
         let is_large = frame.len() > ByteBudget::UNCOUNTED_BYTES;
         let own = is_large && !entry.holds(&frame);
-        let mut out = if watched.view.event_ids { with_event_id(&frame, entry.id()) } else { OutFrame::from(frame) };
+        let mut out = if watched.view.event_ids {
+            with_event_id(&frame, entry.id())
+        } else {
+            OutFrame::from(frame)
+        };
         if own {
             out = self.count(out);
         } else if is_large {
             out = out.of_batch(batch);
         }
         let again = if View::is_plain(entry) { Again::FromLog } else { Again::Never };
-        let origin = FrameOrigin::Event { session: watched.session(), epoch: entry.epoch, seq: entry.seq, last, again };
+        let origin = FrameOrigin::Event {
+            session: watched.session(),
+            epoch: entry.epoch,
+            seq: entry.seq,
+            last,
+            again,
+        };
         self.wire.feed(origin, out).await
     }
 
@@ -224,5 +265,6 @@ impl<W: Wire> Writer<W> {
 type At<'a> = (&'a Batch, &'a Entry);
 
 fn is_answer(frame: &[u8]) -> bool {
-    frame::scan(frame).is_ok_and(|envelope| matches!(envelope.kind, FrameKind::Result | FrameKind::Error))
+    frame::scan(frame)
+        .is_ok_and(|envelope| matches!(envelope.kind, FrameKind::Result | FrameKind::Error))
 }

@@ -32,14 +32,26 @@ struct Progress {
 impl ShownUpTo {
     /// Notes that the client has come to the session, when everything up to `head` was past.
     pub(super) fn arrive(&self, session: &SessionId, head: Seq, at: Instant) {
-        let new = || Progress { shown: None, start: head, noted_at: at, joined: head, samples: VecDeque::new() };
+        let new = || Progress {
+            shown: None,
+            start: head,
+            noted_at: at,
+            joined: head,
+            samples: VecDeque::new(),
+        };
         self.lock().entry(session.clone()).or_insert_with(new);
     }
 
     /// Notes that the client joins and is shown the events after `start`; those up to `history` are past for it.
     pub(super) fn join(&self, session: &SessionId, start: Seq, history: Seq, at: Instant) {
         let mut shown = self.lock();
-        let new = || Progress { shown: None, start, noted_at: at, joined: history, samples: VecDeque::new() };
+        let new = || Progress {
+            shown: None,
+            start,
+            noted_at: at,
+            joined: history,
+            samples: VecDeque::new(),
+        };
         let progress = shown.entry(session.clone()).or_insert_with(new);
         progress.start = progress.start.max(start);
         if progress.shown.is_none() {
@@ -54,7 +66,13 @@ impl ShownUpTo {
         let mut shown = self.lock();
         let Some(progress) = shown.get_mut(session) else {
             let samples = VecDeque::new();
-            let new = Progress { shown: Some(seq), start: seq, noted_at: at, joined: seq, samples };
+            let new = Progress {
+                shown: Some(seq),
+                start: seq,
+                noted_at: at,
+                joined: seq,
+                samples,
+            };
             shown.insert(session.clone(), new);
             return;
         };
@@ -72,7 +90,9 @@ impl ShownUpTo {
 
     /// Returns the last event that the client knows: shown, or before its joining. `None` if it has not joined yet.
     pub(super) fn seen(&self, session: &SessionId) -> Option<Seq> {
-        self.lock().get(session).map(|progress| progress.shown.unwrap_or_default().max(progress.start))
+        self.lock()
+            .get(session)
+            .map(|progress| progress.shown.unwrap_or_default().max(progress.start))
     }
 
     /// Returns the last event that had been shown a second before `at`, or that was history when the client joined.
@@ -133,9 +153,15 @@ mod tests {
         let start = Instant::now();
         shown.arrive(&session, Seq(5), start);
         // Its own turn ends in event 8, before the session is shown to it: a cancel now was meant for that turn.
-        assert_eq!((shown.seen(&session), shown.settled(&session, start)), (Some(Seq(5)), Some(Seq(5))));
+        assert_eq!(
+            (shown.seen(&session), shown.settled(&session, start)),
+            (Some(Seq(5)), Some(Seq(5)))
+        );
         shown.join(&session, Seq::ZERO, Seq(9), start);
-        assert_eq!((shown.seen(&session), shown.settled(&session, start)), (Some(Seq(5)), Some(Seq(5))));
+        assert_eq!(
+            (shown.seen(&session), shown.settled(&session, start)),
+            (Some(Seq(5)), Some(Seq(5)))
+        );
         shown.join(&session, Seq(3), Seq(3), start);
         assert_eq!(shown.settled(&session, start), Some(Seq(3)));
     }

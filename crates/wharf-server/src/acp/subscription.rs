@@ -86,7 +86,8 @@ impl Subscription {
         entry.seq <= self.skipped
             && matches!(
                 entry.event,
-                Event::Agent(AgentEvent::Updated { .. }) | Event::Prompt(PromptEvent::TurnStarted { .. })
+                Event::Agent(AgentEvent::Updated { .. })
+                    | Event::Prompt(PromptEvent::TurnStarted { .. })
             )
     }
 
@@ -99,7 +100,9 @@ impl Subscription {
         self.hold = new.hold;
         self.asks = new.asks.map(|(at, mut asks)| {
             // An ask that is still to come is asked when it comes, and one that was resolved since not at all.
-            asks.retain(|ask| self.is_past(Seq(ask.id.0)) && (!self.is_past(at) || self.view.knows_open(ask)));
+            asks.retain(|ask| {
+                self.is_past(Seq(ask.id.0)) && (!self.is_past(at) || self.view.knows_open(ask))
+            });
             (at, asks)
         });
     }
@@ -109,7 +112,10 @@ impl Subscription {
     }
 
     pub(super) fn has_news(&self, gate: Gate) -> bool {
-        gate.lets_through() && self.held_until.is_none() && self.left.is_none() && self.cursor.is_behind()
+        gate.lets_through()
+            && self.held_until.is_none()
+            && self.left.is_none()
+            && self.cursor.is_behind()
     }
 
     /// Shows no more, from `until` on because another view does. True while the client is owed the ends of prompts.
@@ -126,7 +132,8 @@ impl Subscription {
     /// Returns true if there is anything to look for after the client left.
     pub(super) fn is_owed(&self) -> bool {
         let until = self.left.and_then(|left| left.until);
-        let reached = until.is_some_and(|until| self.scout.as_ref().is_none_or(|scout| scout.position() >= until));
+        let reached = until
+            .is_some_and(|until| self.scout.as_ref().is_none_or(|scout| scout.position() >= until));
         self.view.owes() && !reached
     }
 
@@ -151,7 +158,10 @@ impl Subscription {
 
     /// Where something stands between two events: the answer, or the open asks.
     pub(super) fn pause(&self) -> Option<Seq> {
-        self.answer.as_ref().map(|(at, _)| *at).or_else(|| self.asks.as_ref().map(|(at, _)| *at))
+        self.answer
+            .as_ref()
+            .map(|(at, _)| *at)
+            .or_else(|| self.asks.as_ref().map(|(at, _)| *at))
     }
 
     /// Returns true if everything up to `seq` has gone out.
@@ -167,7 +177,9 @@ impl Subscription {
             Gate::Line | Gate::Open | Gate::Full => false,
         };
         let position = self.cursor.position();
-        self.answer.take_if(|(at, _)| first || *at <= position).map(|(_, answer)| answer)
+        self.answer
+            .take_if(|(at, _)| first || *at <= position)
+            .map(|(_, answer)| answer)
     }
 
     /// When to look at it again, if nothing comes before.
@@ -184,7 +196,9 @@ impl Subscription {
         if sent_out {
             self.scout = Some(self.cursor.clone());
         }
-        released || sent_out || (self.may_tell_queue(gate) && self.view.queue_due(now).is_some_and(|at| at <= now))
+        released
+            || sent_out
+            || (self.may_tell_queue(gate) && self.view.queue_due(now).is_some_and(|at| at <= now))
     }
 
     /// Returns true if the client is up to date enough to be told of the queue.

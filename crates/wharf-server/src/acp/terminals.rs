@@ -30,8 +30,12 @@ pub(super) fn for_client(frame: &Bytes, own: impl Fn(&str) -> bool) -> Option<By
     let mut texts = Vec::new();
     for item in shown.content.into_iter().flat_map(Json::items) {
         let value = item.to_value();
-        if let Some(id) = terminal(&value).filter(|id| !own(id) && !is_agents_own(id, &shown.meta)) {
-            texts.extend(item.span_in(frame).map(|span| (span, text_item(&no_output_kept(id)).to_string())));
+        if let Some(id) = terminal(&value).filter(|id| !own(id) && !is_agents_own(id, &shown.meta))
+        {
+            texts.extend(
+                item.span_in(frame)
+                    .map(|span| (span, text_item(&no_output_kept(id)).to_string())),
+            );
         }
     }
     if texts.is_empty() {
@@ -61,7 +65,11 @@ fn shown_call(frame: &[u8]) -> Result<Option<ShownCall<'_>>, ReadError> {
 
 /// The terminals whose text an update tells.
 fn instead_of(meta: &Value) -> impl Iterator<Item = &str> {
-    meta["wharf"]["terminals"].as_array().into_iter().flatten().filter_map(Value::as_str)
+    meta["wharf"]["terminals"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
 }
 
 /// Returns true if the agent runs the terminal itself and tells its output in `_meta`, as codex does: no client made it, and
@@ -97,21 +105,32 @@ mod tests {
         let two = r#"{"terminalId":"t2","type":"terminal"}"#;
         let diff = r#"{"type":"diff","newText":"\"terminal","n":1.10}"#;
         let text = |id: &str| text_item(&no_output_kept(id)).to_string();
-        for (before, after) in [(r#""update":{"toolCallId":"c","#, "}"), (r#""toolCall":{"#, r#"},"options":[]"#)] {
+        for (before, after) in
+            [(r#""update":{"toolCallId":"c","#, "}"), (r#""toolCall":{"#, r#"},"options":[]"#)]
+        {
             let frame = |items: &[&str]| {
-                Bytes::from(format!(r#"{{"params":{{{before}"content":[ {} ]{after}}}}}"#, items.join(" , ")))
+                Bytes::from(format!(
+                    r#"{{"params":{{{before}"content":[ {} ]{after}}}}}"#,
+                    items.join(" , ")
+                ))
             };
             let whole = frame(&[one, diff, two]);
-            assert_eq!(for_client(&whole, |_| true).unwrap().as_ptr(), whole.as_ptr(), "the very bytes");
+            assert_eq!(
+                for_client(&whole, |_| true).unwrap().as_ptr(),
+                whole.as_ptr(),
+                "the very bytes"
+            );
             assert_eq!(for_client(&whole, |id| id == "t1"), Some(frame(&[one, diff, &text("t2")])));
-            assert_eq!(for_client(&whole, |_| false), Some(frame(&[&text("t1"), diff, &text("t2")])));
+            assert_eq!(
+                for_client(&whole, |_| false),
+                Some(frame(&[&text("t1"), diff, &text("t2")]))
+            );
         }
     }
 
     #[test]
     fn a_terminal_that_the_agent_runs_itself_is_shown_to_everyone() {
-        let call =
-            r#"{"content":[{"type":"terminal","terminalId":"t"}],"_meta":{"terminal_info":{"terminal_id":"t"}}}"#;
+        let call = r#"{"content":[{"type":"terminal","terminalId":"t"}],"_meta":{"terminal_info":{"terminal_id":"t"}}}"#;
         let frame = Bytes::from(format!(r#"{{"params":{{"update":{call}}}}}"#));
         assert_eq!(for_client(&frame, |_| false), Some(frame.clone()));
         let mut folded: Value = Json::parse(call.as_bytes()).unwrap().to_value();

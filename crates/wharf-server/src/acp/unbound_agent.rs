@@ -29,7 +29,12 @@ pub(super) enum UnboundAnswer {
 
 impl UnboundAgent {
     pub(super) fn new(host: Host, adapter: Arc<str>) -> Self {
-        Self { host, adapter, waiting: tokio::sync::Mutex::default(), last_cwd: Mutex::default() }
+        Self {
+            host,
+            adapter,
+            waiting: tokio::sync::Mutex::default(),
+            last_cwd: Mutex::default(),
+        }
     }
 
     /// Returns the slug of the adapter that the connection means.
@@ -43,11 +48,17 @@ impl UnboundAgent {
     }
 
     /// Asks the agent what it says of itself. An agent that had to be started for that waits for its session.
-    pub(super) async fn introduce(&self, client: &ClientProfile) -> Result<InitializeResponse, StartFailure> {
+    pub(super) async fn introduce(
+        &self,
+        client: &ClientProfile,
+    ) -> Result<InitializeResponse, StartFailure> {
         let mut waiting = self.waiting.lock().await;
         let told = client.info().for_agent();
         let place = self.place(client);
-        let (response, fresh) = self.host.introduce(&self.adapter, &told, place.as_deref(), &client.env()).await?;
+        let (response, fresh) = self
+            .host
+            .introduce(&self.adapter, &told, place.as_deref(), &client.env())
+            .await?;
         if fresh.is_some() {
             *waiting = fresh;
         }
@@ -71,11 +82,15 @@ impl UnboundAgent {
                 }
                 let told = client.info().for_agent();
                 let place = self.place(client);
-                waiting.insert(self.host.spare(&self.adapter, &told, place.as_deref(), &client.env()).await?)
+                waiting.insert(
+                    self.host.spare(&self.adapter, &told, place.as_deref(), &client.env()).await?,
+                )
             }
         };
         match agent.ask(frame).await {
-            Ok(answer) | Err(StartFailure { answer: Some(answer), .. }) => Ok(UnboundAnswer::Frame(answer)),
+            Ok(answer) | Err(StartFailure { answer: Some(answer), .. }) => {
+                Ok(UnboundAnswer::Frame(answer))
+            }
             Err(failure) => {
                 *waiting = None;
                 Err(failure)
@@ -90,7 +105,10 @@ impl UnboundAgent {
 
     /// Notes where the client wants a session.
     pub(super) fn note_cwd(&self, cwd: &Path) {
-        self.last_cwd.lock().unwrap_or_else(PoisonError::into_inner).replace(cwd.to_owned());
+        self.last_cwd
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .replace(cwd.to_owned());
     }
 
     /// Takes the agent that waits; `None` if it cannot serve a session in this directory, in which case it ends.
@@ -110,7 +128,9 @@ impl UnboundAgent {
         let workspaces = self.host.workspaces();
         let scope = client.identity().directory_scope();
         // Where the client could not have a session it has no agent either (rule 8.6).
-        let place = last.or_else(|| client.info().cwd).filter(|place| workspaces.allows_path(&scope, place));
+        let place = last
+            .or_else(|| client.info().cwd)
+            .filter(|place| workspaces.allows_path(&scope, place));
         // A client with one workspace is there if nowhere else; otherwise the host's own directory would be the place.
         place.or_else(|| {
             scope

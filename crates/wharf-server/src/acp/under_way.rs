@@ -38,7 +38,9 @@ pub(super) fn too_long(envelope: &Envelope<'_>) -> Option<RpcError> {
         envelope if envelope.id.as_ref().is_some_and(|id| id.len() > MAX_ID_BYTES) => {
             ("the id of a request", MAX_ID_BYTES)
         }
-        envelope if envelope.method.len() > MAX_NAME_BYTES => ("the name of a method", MAX_NAME_BYTES),
+        envelope if envelope.method.len() > MAX_NAME_BYTES => {
+            ("the name of a method", MAX_NAME_BYTES)
+        }
         _ if session > MAX_NAME_BYTES => ("the id of a session", MAX_NAME_BYTES),
         _ => return None,
     };
@@ -55,7 +57,8 @@ mod tests {
         let largest = [under_way.take(1 << 20).unwrap(), under_way.take(1 << 20).unwrap()];
         assert!(under_way.take(1).is_err(), "more bytes than two of the largest");
         drop(largest);
-        let many: Vec<RequestPermit> = (0..MAX_REQUESTS).map(|_| under_way.take(1).unwrap()).collect();
+        let many: Vec<RequestPermit> =
+            (0..MAX_REQUESTS).map(|_| under_way.take(1).unwrap()).collect();
         assert!(under_way.take(1).is_err(), "one too many");
         drop(many);
         assert!(under_way.take(1 << 20).is_ok(), "a permit is free again");

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use wharf_host::core::{Ask, AskId, AskKind, AskOutcome, Member, PromptEnd, Raw, Sender, SessionId};
+use wharf_host::core::{
+    Ask, AskId, AskKind, AskOutcome, Member, PromptEnd, Raw, Sender, SessionId,
+};
 use wharf_json::{Json, rpc};
 
 use super::capability_filter::CapabilityFilter;
@@ -30,8 +32,14 @@ pub(super) fn prompt_preview(prompt: &Raw) -> String {
 }
 
 /// Returns a message that this client alone is to see: ACP's own update if the client understands it, else an extension.
-pub(super) fn notice(session: &SessionId, understood: CapabilityFilter, message: &str, reason: &str) -> Bytes {
-    let body = json!({ "level": "info", "message": message, "_meta": { "wharf": { "reason": reason } } });
+pub(super) fn notice(
+    session: &SessionId,
+    understood: CapabilityFilter,
+    message: &str,
+    reason: &str,
+) -> Bytes {
+    let body =
+        json!({ "level": "info", "message": message, "_meta": { "wharf": { "reason": reason } } });
     let (method, params) = if understood.notices() {
         let mut update = body;
         update["sessionUpdate"] = "notice".into();
@@ -46,11 +54,13 @@ pub(super) fn notice(session: &SessionId, understood: CapabilityFilter, message:
 
 /// Tells of a prompt, with its content as the sender wrote it and as the agent gets it.
 pub(super) fn prompt_received(session: &SessionId, prompt: &Raw, sender: &Sender) -> Bytes {
-    let frame = update(session, "prompt_received", json!({ "prompt": null, "sentBy": who(sender) }));
+    let frame =
+        update(session, "prompt_received", json!({ "prompt": null, "sentBy": who(sender) }));
     let content = Json::parse(prompt.bytes()).and_then(|request| request.at(&["params", "prompt"]));
     let Ok(Some(content)) = content else { return frame };
-    let filled = Json::parse(&frame)
-        .and_then(|frame| wharf_json::set(frame, &["params", "update", "prompt"], content.raw()).map(Bytes::from));
+    let filled = Json::parse(&frame).and_then(|frame| {
+        wharf_json::set(frame, &["params", "update", "prompt"], content.raw()).map(Bytes::from)
+    });
     filled.unwrap_or(frame)
 }
 
@@ -69,7 +79,10 @@ pub(super) fn ask_resolved(
 ) -> Bytes {
     let chosen = match outcome {
         AskOutcome::Answered { option, .. } => option.as_deref(),
-        AskOutcome::Declined { .. } | AskOutcome::Cancelled | AskOutcome::Withdrawn | AskOutcome::AgentGone => None,
+        AskOutcome::Declined { .. }
+        | AskOutcome::Cancelled
+        | AskOutcome::Withdrawn
+        | AskOutcome::AgentGone => None,
     };
     if ask.kind == AskKind::Elicitation {
         let body = json!({ "action": action(outcome), "outcome": outcome_word(outcome), "resolvedBy": by.map(who) });
@@ -84,7 +97,8 @@ pub(super) fn ask_resolved(
     if let Some(AskId(request)) = request {
         body["requestId"] = request.into();
         if let AskOutcome::Answered { answer, .. } | AskOutcome::Declined { answer } = outcome
-            && let Ok(Some(result)) = wharf_json::Json::parse(answer.bytes()).and_then(|answer| answer.member("result"))
+            && let Ok(Some(result)) =
+                wharf_json::Json::parse(answer.bytes()).and_then(|answer| answer.member("result"))
         {
             body["result"] = result.to_value();
         }
@@ -96,10 +110,13 @@ pub(super) fn ask_resolved(
 fn action(outcome: &AskOutcome) -> String {
     match outcome {
         AskOutcome::Answered { answer, .. } | AskOutcome::Declined { answer } => {
-            let action = Json::parse(answer.bytes()).and_then(|answer| answer.text_at(&["result", "action"]));
+            let action = Json::parse(answer.bytes())
+                .and_then(|answer| answer.text_at(&["result", "action"]));
             action.ok().flatten().map_or_else(|| "cancel".to_owned(), Cow::into_owned)
         }
-        AskOutcome::Cancelled | AskOutcome::Withdrawn | AskOutcome::AgentGone => "cancel".to_owned(),
+        AskOutcome::Cancelled | AskOutcome::Withdrawn | AskOutcome::AgentGone => {
+            "cancel".to_owned()
+        }
     }
 }
 

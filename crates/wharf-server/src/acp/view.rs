@@ -8,8 +8,9 @@ use bytes::Bytes;
 use serde::Deserialize;
 use tokio::time::Instant as Moment;
 use wharf_host::core::{
-    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, Event, FailureText, Member, PromptEnd, PromptEvent,
-    PromptId, PromptStep, QueuedPrompt, Raw, Role, Sender, Seq, SessionEvent, SessionId, UpdateKind,
+    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, Event, FailureText, Member, PromptEnd,
+    PromptEvent, PromptId, PromptStep, QueuedPrompt, Raw, Role, Sender, Seq, SessionEvent,
+    SessionId, UpdateKind,
 };
 use wharf_host::frame::FrameKind;
 use wharf_host::{Entry, frame};
@@ -54,7 +55,13 @@ pub(super) trait ViewExtension: fmt::Debug + Send + Sync {
     fn show_event(&mut self, entry: &Entry, before: Before) -> Vec<Bytes>;
 
     /// Returns the frames for a turn that begins; its sender gets them too.
-    fn start_turn(&mut self, entry: &Entry, prompt: &Raw, sender: &Sender, live: bool) -> Vec<Bytes>;
+    fn start_turn(
+        &mut self,
+        entry: &Entry,
+        prompt: &Raw,
+        sender: &Sender,
+        live: bool,
+    ) -> Vec<Bytes>;
 
     /// Returns the frames for a client that came or went.
     fn tell_presence(&self, member: &Member, connected: bool) -> Vec<Bytes>;
@@ -186,22 +193,34 @@ impl View {
     }
 
     /// Returns the extension's frames for a turn that begins.
-    pub(super) fn turn_started(&mut self, entry: &Entry, prompt: &Raw, sender: &Sender) -> Vec<Bytes> {
+    pub(super) fn turn_started(
+        &mut self,
+        entry: &Entry,
+        prompt: &Raw,
+        sender: &Sender,
+    ) -> Vec<Bytes> {
         let live = self.is_live(entry.seq);
-        self.extension.as_mut().map(|extension| extension.start_turn(entry, prompt, sender, live)).unwrap_or_default()
+        self.extension
+            .as_mut()
+            .map(|extension| extension.start_turn(entry, prompt, sender, live))
+            .unwrap_or_default()
     }
 
     /// Tells of a client that came or went.
     pub(super) fn presence(&self, member: &Member, connected: bool) -> Vec<Bytes> {
         let update = self.multi.then(|| updates::presence(&self.session, member, connected));
-        let beside =
-            self.extension.as_ref().map(|extension| extension.tell_presence(member, connected)).unwrap_or_default();
+        let beside = self
+            .extension
+            .as_ref()
+            .map(|extension| extension.tell_presence(member, connected))
+            .unwrap_or_default();
         beside.into_iter().chain(update).collect()
     }
 
     /// Shows the session from now on as the other view would.
     pub(super) fn take_wishes(&mut self, other: &Self) {
-        (self.role, self.forms, self.multi) = (other.role, other.forms, other.multi || self.extension.is_some());
+        (self.role, self.forms, self.multi) =
+            (other.role, other.forms, other.multi || self.extension.is_some());
         (self.event_ids, self.understood) = (other.event_ids, other.understood);
     }
 
@@ -256,15 +275,24 @@ impl View {
     }
 
     /// Returns the responses to this client's requests for a prompt, once.
-    pub(super) fn answers(&self, prompt: &PromptId, end: &PromptEnd, failure: Option<&str>) -> Vec<Bytes> {
+    pub(super) fn answers(
+        &self,
+        prompt: &PromptId,
+        end: &PromptEnd,
+        failure: Option<&str>,
+    ) -> Vec<Bytes> {
         let requests = self.ledger.settle(prompt);
-        requests.iter().map(|request| response(end, failure, request, self.session.as_str())).collect()
+        requests
+            .iter()
+            .map(|request| response(end, failure, request, self.session.as_str()))
+            .collect()
     }
 
     /// Returns the responses to all prompts that have not been answered, for a session that is gone.
     pub(super) fn answer_all(&self) -> Vec<Bytes> {
         let owed = self.ledger.owed(&self.session).into_iter();
-        owed.flat_map(|prompt| self.answers(&prompt, &PromptEnd::SessionEnded, None)).collect()
+        owed.flat_map(|prompt| self.answers(&prompt, &PromptEnd::SessionEnded, None))
+            .collect()
     }
 
     /// Returns the frames for an event, if this client is to see it.
@@ -276,7 +304,11 @@ impl View {
             false
         };
         let before = Before { busy, waited, live: self.is_live(entry.seq) };
-        let beside = self.extension.as_mut().map(|extension| extension.show_event(entry, before)).unwrap_or_default();
+        let beside = self
+            .extension
+            .as_mut()
+            .map(|extension| extension.show_event(entry, before))
+            .unwrap_or_default();
         self.show_acp(entry).after(beside)
     }
 
@@ -287,7 +319,12 @@ impl View {
             return self.show_update(update, frame, live);
         }
         if let Some((prompt, step)) = entry.event.prompt_step() {
-            return self.show_step(prompt, step, entry.event.prompt_failure().map(AsRef::as_ref), live);
+            return self.show_step(
+                prompt,
+                step,
+                entry.event.prompt_failure().map(AsRef::as_ref),
+                live,
+            );
         }
         if let Event::Session(SessionEvent::Renamed { title, .. }) = &entry.event {
             let body = serde_json::json!({ "title": title });
@@ -297,9 +334,15 @@ impl View {
         match event {
             AskEvent::Opened(ask) => {
                 self.asks.insert(ask.id, ask.clone());
-                if live { self.ask(ask).map_or(Shown::Nothing, Shown::Frame) } else { Shown::Nothing }
+                if live {
+                    self.ask(ask).map_or(Shown::Nothing, Shown::Frame)
+                } else {
+                    Shown::Nothing
+                }
             }
-            AskEvent::Resolved { ask, outcome, by } => self.resolved(*ask, outcome, by.as_ref(), live),
+            AskEvent::Resolved { ask, outcome, by } => {
+                self.resolved(*ask, outcome, by.as_ref(), live)
+            }
         }
     }
 
@@ -315,14 +358,24 @@ impl View {
         frame.map_or(Shown::Nothing, Shown::Frame)
     }
 
-    fn show_step(&mut self, prompt: &PromptId, step: PromptStep<'_>, failure: Option<&str>, live: bool) -> Shown {
+    fn show_step(
+        &mut self,
+        prompt: &PromptId,
+        step: PromptStep<'_>,
+        failure: Option<&str>,
+        live: bool,
+    ) -> Shown {
         match step {
             PromptStep::TurnStarted { content } => {
                 let own = live && self.ledger.owes(prompt);
                 self.turn = if own { TurnSeen::Own } else { TurnSeen::Other };
                 self.waiting.remove(prompt);
                 self.newest = Some(prompt.clone());
-                if own && self.extension.is_none() { Shown::Nothing } else { Shown::Prompt { content } }
+                if own && self.extension.is_none() {
+                    Shown::Nothing
+                } else {
+                    Shown::Prompt { content }
+                }
             }
             PromptStep::Ended(end) => self.ended(prompt, end, failure, live),
             PromptStep::Accepted => {
@@ -337,7 +390,13 @@ impl View {
         }
     }
 
-    fn ended(&mut self, prompt: &PromptId, end: &PromptEnd, failure: Option<&str>, live: bool) -> Shown {
+    fn ended(
+        &mut self,
+        prompt: &PromptId,
+        end: &PromptEnd,
+        failure: Option<&str>,
+        live: bool,
+    ) -> Shown {
         let never_ran = self.waiting.remove(prompt);
         if !never_ran && self.newest.as_ref().is_none_or(|newest| newest == prompt) {
             self.turn = TurnSeen::None;
@@ -348,7 +407,13 @@ impl View {
         Shown::Frames(told.into_iter().chain(answers).collect())
     }
 
-    fn resolved(&mut self, ask: AskId, outcome: &AskOutcome, by: Option<&Sender>, live: bool) -> Shown {
+    fn resolved(
+        &mut self,
+        ask: AskId,
+        outcome: &AskOutcome,
+        by: Option<&Sender>,
+        live: bool,
+    ) -> Shown {
         let known = self.asks.remove(&ask);
         let copies = self.ledger.withdraw(&self.session, What::Ask(ask));
         let mut frames: Vec<Bytes> = copies.into_iter().map(rpc::cancel_request).collect();
@@ -378,7 +443,11 @@ impl View {
     /// Returns a request to this client under an id of the connection.
     pub(super) fn request(&self, request: &Bytes, what: What) -> Option<Bytes> {
         let envelope = frame::scan(request).ok()?;
-        let asked = Asked { session: self.session.clone(), what, wanted: Wanted::by(&envelope.method) };
+        let asked = Asked {
+            session: self.session.clone(),
+            what,
+            wanted: Wanted::by(&envelope.method),
+        };
         let id = match what {
             // The number that the extension's frames speak of, the same for every client.
             What::Ask(ask) if self.extension.is_some() => self.ledger.ask_as(ask.0, asked),
@@ -389,7 +458,10 @@ impl View {
 
     /// Takes back a request that was given to this client alone.
     pub(super) fn withdraw(&self, relay: u64) -> Option<Bytes> {
-        self.ledger.withdraw(&self.session, What::Relay(relay)).pop().map(rpc::cancel_request)
+        self.ledger
+            .withdraw(&self.session, What::Relay(relay))
+            .pop()
+            .map(rpc::cancel_request)
     }
 
     /// Returns a message of the agent for this client alone, as the client is to see it. If it answers a request that was
@@ -430,10 +502,19 @@ impl View {
 }
 
 /// Returns the response to the prompt's own request.
-pub(super) fn response(end: &PromptEnd, failure: Option<&str>, request: &[u8], session: &str) -> Bytes {
+pub(super) fn response(
+    end: &PromptEnd,
+    failure: Option<&str>,
+    request: &[u8],
+    session: &str,
+) -> Bytes {
     if let PromptEnd::Answered { frame, .. } | PromptEnd::Failed { frame } = end {
         let stderr = FailureText::parse(failure.unwrap_or_default()).stderr;
-        let frame = if stderr.is_empty() { frame.bytes().clone() } else { with_stderr(frame.bytes(), stderr) };
+        let frame = if stderr.is_empty() {
+            frame.bytes().clone()
+        } else {
+            with_stderr(frame.bytes(), stderr)
+        };
         if let Ok(envelope) = frame::scan(&frame) {
             return frame::with_id(&frame, &envelope, request);
         }
@@ -453,7 +534,9 @@ fn with_stderr(frame: &Bytes, stderr: &str) -> Bytes {
         data.kind() == Kind::Null || (data.is_object() && matches!(data.member("stderr"), Ok(None)))
     });
     let stderr = serde_json::Value::from(stderr).to_string();
-    let set = is_free.then(|| wharf_json::set(answer, &["error", "data", "stderr"], &stderr).ok()).flatten();
+    let set = is_free
+        .then(|| wharf_json::set(answer, &["error", "data", "stderr"], &stderr).ok())
+        .flatten();
     set.map_or_else(|| frame.clone(), Into::into)
 }
 
@@ -478,5 +561,10 @@ fn user_message(session: &SessionId, prompt: &Raw) -> Vec<Bytes> {
             return Vec::new();
         }
     };
-    request.params.prompt.iter().map(|block| frame::user_message_chunk(session.as_str(), block.raw())).collect()
+    request
+        .params
+        .prompt
+        .iter()
+        .map(|block| frame::user_message_chunk(session.as_str(), block.raw()))
+        .collect()
 }

@@ -122,12 +122,15 @@ pub(super) async fn run<M: Methods>(
     methods.leave().await;
     drop((methods, connection));
     // The writer ends when the last outbox is gone; what the client still takes in a moment, it gets.
-    if !writer.is_finished() && tokio::time::timeout(Duration::from_secs(1), &mut writer).await.is_err() {
+    if !writer.is_finished()
+        && tokio::time::timeout(Duration::from_secs(1), &mut writer).await.is_err()
+    {
         writer.abort();
     }
 }
 
-const NO_ROOM: &str = "too much is being sent at once by all clients together (limits.bodies); try again";
+const NO_ROOM: &str =
+    "too much is being sent at once by all clients together (limits.bodies); try again";
 
 /// Returns the words for a client whose message could not be read.
 fn close_reason(error: &Error) -> Option<(u16, &'static str)> {
@@ -146,9 +149,10 @@ fn close_reason(error: &Error) -> Option<(u16, &'static str)> {
 const fn close_words(reason: CloseReason) -> (u16, &'static str) {
     match reason {
         CloseReason::Unread => (OVERLOADED_CLOSE_CODE, "the client does not read what it is sent"),
-        CloseReason::LogFailed => {
-            (INTERNAL_ERROR_CLOSE_CODE, "the log of an attached session cannot be written; load it again")
-        }
+        CloseReason::LogFailed => (
+            INTERNAL_ERROR_CLOSE_CODE,
+            "the log of an attached session cannot be written; load it again",
+        ),
     }
 }
 
@@ -174,7 +178,11 @@ struct Socket {
 }
 
 impl Socket {
-    fn new(sink: SplitSink<ClientSocket, Message>, heard: Arc<Mutex<Instant>>, buffers: &Arc<ByteBudget>) -> Self {
+    fn new(
+        sink: SplitSink<ClientSocket, Message>,
+        heard: Arc<Mutex<Instant>>,
+        buffers: &Arc<ByteBudget>,
+    ) -> Self {
         let closed = Arc::new(Notify::new());
         let holder = buffers.add_holder(Direction::Out, "WebSocket", {
             let closed = Arc::clone(&closed);
@@ -205,7 +213,8 @@ impl Socket {
             while !rest.is_empty() {
                 let fragment = rest.split_to(FRAGMENT_BYTES.min(rest.len()));
                 left -= fragment.len();
-                self.put(Message::Frame(Frame::message(fragment, OpCode::Data(kind), left == 0))).await?;
+                self.put(Message::Frame(Frame::message(fragment, OpCode::Data(kind), left == 0)))
+                    .await?;
                 kind = Data::Continue;
             }
         }

@@ -61,7 +61,11 @@ pub(super) trait Wire: Send {
     fn changed(&self) -> impl Future<Output = ()> + Send;
 
     /// Takes a message. It may stay with us until `flush`.
-    fn feed(&mut self, origin: FrameOrigin<'_>, frame: OutFrame) -> impl Future<Output = Result<(), Closed>> + Send;
+    fn feed(
+        &mut self,
+        origin: FrameOrigin<'_>,
+        frame: OutFrame,
+    ) -> impl Future<Output = Result<(), Closed>> + Send;
 
     fn flush(&mut self) -> impl Future<Output = Result<(), Closed>> + Send;
 

@@ -14,7 +14,11 @@ impl Identity {
     /// agents check that themselves.
     pub(crate) fn for_agent(badge: AgentToken) -> Self {
         let token = Some(badge.session().as_str().into());
-        Self { token, access: Access::Observer, scope: Scope::Session(badge) }
+        Self {
+            token,
+            access: Access::Observer,
+            scope: Scope::Session(badge),
+        }
     }
 
     /// Returns the session of the agent that calls, if an agent calls.
@@ -36,8 +40,10 @@ fn is_for_agents(method: &Method, path: &str) -> bool {
     let method = method.as_str();
     let parts = parts.as_slice();
     let speaks = matches!(parts, ["acp" | "mcp"] | ["mcp", "stdio"]);
-    let looks =
-        matches!((method, parts), ("GET" | "HEAD", ["sessions", ..] | ["search"] | ["adapters"] | ["openapi.json"]));
+    let looks = matches!(
+        (method, parts),
+        ("GET" | "HEAD", ["sessions", ..] | ["search"] | ["adapters"] | ["openapi.json"])
+    );
     let starts = matches!((method, parts), ("POST", ["sessions", "agent"]));
     let works = matches!(
         (method, parts),

@@ -36,6 +36,8 @@ impl TryFrom<String> for Digest {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        blake3::Hash::from_hex(text).map(Self).map_err(|_| "a hash is not 64 hexadecimal digits")
+        blake3::Hash::from_hex(text)
+            .map(Self)
+            .map_err(|_| "a hash is not 64 hexadecimal digits")
     }
 }

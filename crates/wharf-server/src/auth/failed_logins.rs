@@ -21,7 +21,9 @@ impl From<SocketPeer> for Source {
         match peer {
             SocketPeer::Network(address) => match address.to_canonical() {
                 // A single machine may have all addresses of a /64 network.
-                IpAddr::V6(address) => Self::Address(Ipv6Addr::from_bits(address.to_bits() & (!0 << 64)).into()),
+                IpAddr::V6(address) => {
+                    Self::Address(Ipv6Addr::from_bits(address.to_bits() & (!0 << 64)).into())
+                }
                 address @ IpAddr::V4(_) => Self::Address(address),
             },
             SocketPeer::Local
@@ -44,7 +46,11 @@ pub(crate) struct FailedLogins {
 impl FailedLogins {
     /// `limit` is the number of failures that a source may have in a minute (`limits.failed_logins`).
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, recent: RateLimit::new(limit, Refill::AfterMinute), total: AtomicU64::new(0) }
+        Self {
+            limit,
+            recent: RateLimit::new(limit, Refill::AfterMinute),
+            total: AtomicU64::new(0),
+        }
     }
 
     /// Returns the number of failures since the host began.
@@ -61,7 +67,11 @@ impl FailedLogins {
         self.total.fetch_add(1, Ordering::Relaxed);
         self.recent.take(source, now).map_err(|exceeded| {
             if exceeded.is_first {
-                tracing::warn!(?source, limit = self.limit, "many wrong tokens or codes (limits.failed_logins)");
+                tracing::warn!(
+                    ?source,
+                    limit = self.limit,
+                    "many wrong tokens or codes (limits.failed_logins)"
+                );
             }
             exceeded.retry_after
         })
@@ -85,7 +95,10 @@ mod tests {
             assert_eq!(failures.record_at(from("10.0.0.1"), start), Ok(()));
         }
         assert_eq!(failures.record_at(from("10.0.0.1"), after(20)), Err(Duration::from_secs(40)));
-        assert_eq!(failures.record_at(from("::ffff:10.0.0.1"), after(20)), Err(Duration::from_secs(40)));
+        assert_eq!(
+            failures.record_at(from("::ffff:10.0.0.1"), after(20)),
+            Err(Duration::from_secs(40))
+        );
         assert_eq!(failures.record_at(from("10.0.0.2"), after(20)), Ok(()));
         assert_eq!(failures.record_at(from("10.0.0.1"), after(60)), Ok(()));
         assert_eq!(failures.total(), 7);

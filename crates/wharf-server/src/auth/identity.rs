@@ -48,7 +48,10 @@ impl FromStr for Access {
     type Err = UnknownAccess;
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|access| access.as_str() == word).ok_or_else(|| UnknownAccess(word.to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|access| access.as_str() == word)
+            .ok_or_else(|| UnknownAccess(word.to_owned()))
     }
 }
 
@@ -76,7 +79,11 @@ impl Identity {
 
     /// Returns the directories that the caller may name (rule 8.6).
     pub(crate) fn directory_scope(&self) -> DirectoryScope {
-        self.scope.directory_scope(if self.is_admin() { DirectoryScope::Anywhere } else { DirectoryScope::Workspaces })
+        self.scope.directory_scope(if self.is_admin() {
+            DirectoryScope::Anywhere
+        } else {
+            DirectoryScope::Workspaces
+        })
     }
 
     /// Returns the highest role that the caller may have in a session; it may ask for less (rule 4.8).

@@ -89,7 +89,14 @@ impl LoginCodes {
         }
         let text = random_text(2 * CODE_GROUP_CHARS);
         let digest = Digest::of(&text);
-        codes.push(KnownCode { digest, asker, terms, until: now + lifetime, is_used: false, wrong_guesses: 0 });
+        codes.push(KnownCode {
+            digest,
+            asker,
+            terms,
+            until: now + lifetime,
+            is_used: false,
+            wrong_guesses: 0,
+        });
         let (first, second) = text.split_at(CODE_GROUP_CHARS);
         Ok(format!("{first}-{second}").to_ascii_uppercase())
     }
@@ -104,8 +111,12 @@ impl LoginCodes {
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         codes.retain(|code| now < code.until + REMEMBERED_FOR);
         // Every code is compared, so that the time tells nothing about a guess.
-        let found = codes.iter().map(|code| bool::from(code.digest.ct_eq(&given))).collect::<Vec<_>>();
-        let Some(code) = found.into_iter().position(|is| is).and_then(|place| codes.get_mut(place)) else {
+        let found = codes
+            .iter()
+            .map(|code| bool::from(code.digest.ct_eq(&given)))
+            .collect::<Vec<_>>();
+        let Some(code) = found.into_iter().position(|is| is).and_then(|place| codes.get_mut(place))
+        else {
             codes.iter_mut().for_each(|code| code.wrong_guesses += 1);
             return Err(CodeRefused::Unknown);
         };
@@ -120,14 +131,19 @@ impl LoginCodes {
     pub(crate) fn withdraw(&self, asker: &Identity) -> usize {
         let now = Instant::now();
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = codes.iter_mut().filter(|code| code.asker.token == asker.token && code.is_usable(now));
+        let own = codes
+            .iter_mut()
+            .filter(|code| code.asker.token == asker.token && code.is_usable(now));
         own.map(|code| code.until = now).count()
     }
 }
 
 /// Returns a code as it was made, from what a person typed: the letters that are missing in codes stand for digits.
 fn normalize_code(text: &str) -> String {
-    let typed = text.chars().filter(|char| !char.is_whitespace() && *char != '-').map(|char| char.to_ascii_lowercase());
+    let typed = text
+        .chars()
+        .filter(|char| !char.is_whitespace() && *char != '-')
+        .map(|char| char.to_ascii_lowercase());
     let typed = typed.map(|char| match char {
         'o' => '0',
         'i' | 'l' => '1',
@@ -144,7 +160,11 @@ mod tests {
     use crate::auth::{Access, Scope};
 
     fn asker(id: &str) -> Identity {
-        Identity { token: Some(Arc::from(id)), access: Access::Observer, scope: Scope::Host }
+        Identity {
+            token: Some(Arc::from(id)),
+            access: Access::Observer,
+            scope: Scope::Host,
+        }
     }
 
     fn make_code(codes: &LoginCodes, id: &str, now: Instant) -> Result<String, TooManyCodes> {
@@ -164,7 +184,10 @@ mod tests {
         assert_eq!(codes.redeem_at(&first, now).unwrap_err(), CodeRefused::Used);
         let late = now + LOGIN_CODE_LIFETIME;
         assert_eq!(codes.redeem_at(&second, late).unwrap_err(), CodeRefused::Expired);
-        assert_eq!(codes.redeem_at(&second, late + REMEMBERED_FOR).unwrap_err(), CodeRefused::Unknown);
+        assert_eq!(
+            codes.redeem_at(&second, late + REMEMBERED_FOR).unwrap_err(),
+            CodeRefused::Unknown
+        );
     }
 
     #[test]

@@ -16,7 +16,9 @@ mod tokens_file;
 use axum::http::{HeaderMap, header};
 
 pub(crate) use failed_logins::FailedLogins;
-pub(crate) use login_codes::{CodeRefused, LOGIN_CODE_LIFETIME, LoginCodes, MAX_LOGIN_CODE_LIFETIME};
+pub(crate) use login_codes::{
+    CodeRefused, LOGIN_CODE_LIFETIME, LoginCodes, MAX_LOGIN_CODE_LIFETIME,
+};
 
 pub use identity::{Access, Identity, UnknownAccess};
 pub use own_token::TokenError;
@@ -40,17 +42,24 @@ const TOKEN_SUBPROTOCOL_PREFIX: &str = "wharf.token.";
 pub(crate) fn bearer_token(headers: &HeaderMap) -> Option<String> {
     if let Some(value) = headers.get(header::AUTHORIZATION) {
         let words = value.to_str().unwrap_or_default().split_once(' ');
-        let token = words.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
+        let token = words
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map(|(_, token)| token.trim());
         return Some(token.unwrap_or_default().to_owned());
     }
-    offered_subprotocols(headers).find_map(|word| word.strip_prefix(TOKEN_SUBPROTOCOL_PREFIX)).map(ToOwned::to_owned)
+    offered_subprotocols(headers)
+        .find_map(|word| word.strip_prefix(TOKEN_SUBPROTOCOL_PREFIX))
+        .map(ToOwned::to_owned)
 }
 
 /// Returns the subprotocols that are offered beside ours. Alone they would have to be selected, and so be echoed.
 fn offered_subprotocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
-    let words: Vec<&str> =
-        offered.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).map(str::trim).collect();
+    let words: Vec<&str> = offered
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .collect();
     let beside_ours = words.contains(&SUBPROTOCOL);
     words.into_iter().filter(move |_| beside_ours)
 }
@@ -67,13 +76,24 @@ mod tests {
 
     #[test]
     fn token_comes_as_bearer_or_as_a_subprotocol_beside_ours() {
-        assert_eq!(bearer_token(&headers(header::AUTHORIZATION, "Bearer abc")).as_deref(), Some("abc"));
+        assert_eq!(
+            bearer_token(&headers(header::AUTHORIZATION, "Bearer abc")).as_deref(),
+            Some("abc")
+        );
         for unusable in ["Basic abc", "Bearer", "Bearer ", "abc"] {
-            assert_eq!(bearer_token(&headers(header::AUTHORIZATION, unusable)).as_deref(), Some(""), "{unusable:?}");
+            assert_eq!(
+                bearer_token(&headers(header::AUTHORIZATION, unusable)).as_deref(),
+                Some(""),
+                "{unusable:?}"
+            );
         }
         let both = headers(header::SEC_WEBSOCKET_PROTOCOL, "acp.v1, wharf.token.abc");
         assert_eq!(bearer_token(&both).as_deref(), Some("abc"));
         let alone = headers(header::SEC_WEBSOCKET_PROTOCOL, "wharf.token.abc");
-        assert_eq!(bearer_token(&alone), None, "the token alone would have to be selected, and so be echoed");
+        assert_eq!(
+            bearer_token(&alone),
+            None,
+            "the token alone would have to be selected, and so be echoed"
+        );
     }
 }

@@ -19,7 +19,9 @@ impl Scope {
         match self {
             Self::Host => true,
             Self::Workspace(slug) => *session.workspace_slug == **slug,
-            Self::Session(badge) => session.id == badge.session().as_str() || session.descends_from(badge.session()),
+            Self::Session(badge) => {
+                session.id == badge.session().as_str() || session.descends_from(badge.session())
+            }
         }
     }
 

@@ -44,7 +44,15 @@ pub struct TokenTerms {
 impl TokenTerms {
     /// Returns terms for the whole host, without an end.
     pub const fn new(access: Access) -> Self {
-        Self { access, label: None, workspace: None, ttl: None, renews: false, login_of: None, person: None }
+        Self {
+            access,
+            label: None,
+            workspace: None,
+            ttl: None,
+            renews: false,
+            login_of: None,
+            person: None,
+        }
     }
 
     pub(super) fn validate(&self) -> Result<(), TokensFileError> {
@@ -147,7 +155,11 @@ impl TokenEntry {
     /// Returns the caller that the token stands for.
     pub(crate) fn identity(&self) -> Identity {
         let scope = self.workspace.clone().map_or(Scope::Host, Scope::Workspace);
-        Identity { token: Some(Arc::clone(&self.id)), access: self.access, scope }
+        Identity {
+            token: Some(Arc::clone(&self.id)),
+            access: self.access,
+            scope,
+        }
     }
 
     /// Returns what is wrong with an entry that was read from a file.
@@ -168,5 +180,7 @@ impl TokenEntry {
 }
 
 pub(crate) fn is_label(label: &str) -> bool {
-    !label.trim().is_empty() && label.chars().count() <= MAX_LABEL_CHARS && !label.chars().any(char::is_control)
+    !label.trim().is_empty()
+        && label.chars().count() <= MAX_LABEL_CHARS
+        && !label.chars().any(char::is_control)
 }

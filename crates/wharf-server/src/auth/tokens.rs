@@ -91,27 +91,44 @@ impl Tokens {
         known.refresh(&file)?;
         let was_set_aside = set_aside.is_some();
         let known = Mutex::new(known);
-        Ok(Self { own, file, was_set_aside, known, last_uses: Mutex::default(), news: watch::Sender::default() })
+        Ok(Self {
+            own,
+            file,
+            was_set_aside,
+            known,
+            last_uses: Mutex::default(),
+            news: watch::Sender::default(),
+        })
     }
 
     /// Returns the identity of a token. Takes the same time for wrong tokens and for each right one.
     pub fn authenticate(&self, token: &str) -> Result<Identity, TokenRefused> {
         let given = Digest::of(token);
         let known = self.read_known();
-        let digests = std::iter::once(self.own.digest()).chain(known.entries.iter().map(|held| &held.entry.hash));
+        let digests = std::iter::once(self.own.digest())
+            .chain(known.entries.iter().map(|held| &held.entry.hash));
         let mut place = 0_u32;
         for (number, digest) in (1..).zip(digests) {
             place.conditional_assign(&number, digest.ct_eq(&given));
         }
         match place {
-            1 => {
-                Ok(Identity { token: Some(Identity::HOST_TOKEN_ID.into()), access: Access::Admin, scope: Scope::Host })
-            }
+            1 => Ok(Identity {
+                token: Some(Identity::HOST_TOKEN_ID.into()),
+                access: Access::Admin,
+                scope: Scope::Host,
+            }),
             _ if known.unreadable => Err(TokenRefused::Unreadable),
             // 0 means no match: it wraps to an index that no entry has.
             _ => {
-                let held = known.entries.get(place.wrapping_sub(2) as usize).ok_or(TokenRefused::Unknown)?;
-                if known.is_over(held, now()) { Err(TokenRefused::Expired) } else { Ok(held.entry.identity()) }
+                let held = known
+                    .entries
+                    .get(place.wrapping_sub(2) as usize)
+                    .ok_or(TokenRefused::Unknown)?;
+                if known.is_over(held, now()) {
+                    Err(TokenRefused::Expired)
+                } else {
+                    Ok(held.entry.identity())
+                }
             }
         }
     }
@@ -150,7 +167,8 @@ impl Tokens {
     pub(crate) fn check_for_ends(&self) {
         let known = self.read_known();
         let now = now();
-        let news = (known.reads, known.entries.iter().filter(|held| known.is_over(held, now)).count());
+        let news =
+            (known.reads, known.entries.iter().filter(|held| known.is_over(held, now)).count());
         drop(known);
         self.news.send_if_modified(|before| std::mem::replace(before, news) != news);
     }
@@ -166,11 +184,14 @@ impl Tokens {
 
     /// Returns the name of the person that a token belongs to: `owner`, or the label or id of the person's own token.
     pub(crate) fn person_name(&self, token: Option<&str>) -> String {
-        let Some(id) = token.filter(|id| id.starts_with(ID_PREFIX)) else { return wharf_host::OWNER.to_owned() };
+        let Some(id) = token.filter(|id| id.starts_with(ID_PREFIX)) else {
+            return wharf_host::OWNER.to_owned();
+        };
         let known = self.read_known();
         let person = known.person_of_token(id);
         let own = known.entries.iter().find(|held| held.entry.id == person);
-        own.and_then(|held| held.entry.label.clone()).unwrap_or_else(|| person.to_string())
+        own.and_then(|held| held.entry.label.clone())
+            .unwrap_or_else(|| person.to_string())
     }
 
     /// Returns the persons of all tokens if the file was read again since `reads`. A file that cannot be read removes no
@@ -181,7 +202,13 @@ impl Tokens {
             return None;
         }
         *reads = Some(known.reads);
-        Some(known.entries.iter().map(|held| known.person_of_token(&held.entry.id).to_string()).collect())
+        Some(
+            known
+                .entries
+                .iter()
+                .map(|held| known.person_of_token(&held.entry.id).to_string())
+                .collect(),
+        )
     }
 
     /// Returns true if every token that is valid is known. After damage to the file its owner may mend it, so what belongs to a
@@ -195,16 +222,26 @@ impl Tokens {
     }
 
     /// Logs a page in: creates a token of these two halves, which are valid only together.
-    pub(crate) fn log_in(&self, terms: TokenTerms, halves: (&str, &str)) -> Result<NewToken, TokensFileError> {
+    pub(crate) fn log_in(
+        &self,
+        terms: TokenTerms,
+        halves: (&str, &str),
+    ) -> Result<NewToken, TokensFileError> {
         self.file.create_with_text(terms, join_halves(halves.0, halves.1))
     }
 
     /// Notes that a login was used. Returns true if its lifetime is to begin anew: see [`Tokens::renew`].
     pub(crate) fn note_use(&self, id: &Arc<str>) -> bool {
         let now = Now::millis();
-        self.last_uses.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(id), now);
+        self.last_uses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(Arc::clone(id), now);
         let known = self.read_known();
-        known.entries.iter().any(|held| held.entry.id == *id && held.entry.due_renewal(now).is_some())
+        known
+            .entries
+            .iter()
+            .any(|held| held.entry.id == *id && held.entry.due_renewal(now).is_some())
     }
 
     /// Returns when a login was last used.
@@ -237,14 +274,21 @@ impl Tokens {
 
     /// Returns true if the token is a login of the web page.
     pub(crate) fn is_login(&self, id: &str) -> bool {
-        self.read_known().entries.iter().any(|held| &*held.entry.id == id && held.entry.login_of.is_some())
+        self.read_known()
+            .entries
+            .iter()
+            .any(|held| &*held.entry.id == id && held.entry.login_of.is_some())
     }
 
     /// Returns the logins of web pages that are valid.
     pub(crate) fn logins(&self) -> Vec<TokenEntry> {
         let known = self.read_known();
         let now = now();
-        let good = known.entries.iter().filter(|held| !known.is_over(held, now)).map(|held| &held.entry);
+        let good = known
+            .entries
+            .iter()
+            .filter(|held| !known.is_over(held, now))
+            .map(|held| &held.entry);
         good.filter(|entry| entry.login_of.is_some()).cloned().collect()
     }
 
@@ -257,8 +301,14 @@ impl Tokens {
     pub(crate) fn ids_of_workspace(&self, slug: &str) -> Vec<String> {
         let known = self.read_known();
         let now = now();
-        let good = known.entries.iter().filter(|held| !known.is_over(held, now)).map(|held| &held.entry);
-        good.filter(|entry| entry.workspace.as_deref() == Some(slug)).map(|entry| entry.id.to_string()).collect()
+        let good = known
+            .entries
+            .iter()
+            .filter(|held| !known.is_over(held, now))
+            .map(|held| &held.entry);
+        good.filter(|entry| entry.workspace.as_deref() == Some(slug))
+            .map(|entry| entry.id.to_string())
+            .collect()
     }
 
     /// Returns the tokens of the file. If it has not changed, this costs a `stat`.
@@ -270,7 +320,9 @@ impl Tokens {
             Err(error) if !was_unreadable => {
                 tracing::error!(%error, "only the host's own token is taken until this is mended");
             }
-            Ok(()) if was_unreadable && !known.unreadable => tracing::info!("the tokens can be read again"),
+            Ok(()) if was_unreadable && !known.unreadable => {
+                tracing::info!("the tokens can be read again")
+            }
             Ok(()) | Err(_) => {}
         }
         known

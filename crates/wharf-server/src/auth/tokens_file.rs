@@ -68,11 +68,17 @@ pub enum TokensFileError {
     Unknown { id: String },
     #[error("the label must be 1 to {MAX_LABEL_CHARS} characters on one line")]
     Label,
-    #[error("an admin changes the host, of which a workspace is a part: make it with --role controller or observer")]
+    #[error(
+        "an admin changes the host, of which a workspace is a part: make it with --role controller or observer"
+    )]
     AdminOfWorkspace,
-    #[error("a token lasts longer than no time, and ten years at most; leave the ttl out for one that does not expire")]
+    #[error(
+        "a token lasts longer than no time, and ten years at most; leave the ttl out for one that does not expire"
+    )]
     Ttl,
-    #[error("no person is called {name:?}; name owner, or the id or the label of one token: wharf token list")]
+    #[error(
+        "no person is called {name:?}; name owner, or the id or the label of one token: wharf token list"
+    )]
     UnknownPerson { name: String },
     #[error("there are {MAX_TOKENS} tokens already; revoke one that is not used: wharf token list")]
     Full,
@@ -116,7 +122,9 @@ impl TokensFile {
     fn find_damage(&self) -> Option<String> {
         match self.list() {
             Err(TokensFileError::Damaged { reason, .. }) => Some(reason),
-            Err(TokensFileError::Io { source, .. }) if wharf_host::is_damage(&source) => Some(source.to_string()),
+            Err(TokensFileError::Io { source, .. }) if wharf_host::is_damage(&source) => {
+                Some(source.to_string())
+            }
             _ => None,
         }
     }
@@ -132,7 +140,11 @@ impl TokensFile {
     }
 
     /// Creates a token with this text, which must be secret and random.
-    pub(super) fn create_with_text(&self, terms: TokenTerms, text: String) -> Result<NewToken, TokensFileError> {
+    pub(super) fn create_with_text(
+        &self,
+        terms: TokenTerms,
+        text: String,
+    ) -> Result<NewToken, TokensFileError> {
         terms.validate()?;
         let _lock = self.lock()?;
         let mut tokens = self.list()?;
@@ -156,7 +168,8 @@ impl TokensFile {
             return Ok(Vec::new());
         }
         let _lock = self.lock()?;
-        let (expired, rest): (Vec<_>, Vec<_>) = self.list()?.into_iter().partition(TokenEntry::is_expired);
+        let (expired, rest): (Vec<_>, Vec<_>) =
+            self.list()?.into_iter().partition(TokenEntry::is_expired);
         if !expired.is_empty() {
             self.replace_file(rest)?;
         }
@@ -238,7 +251,8 @@ impl TokensFile {
             0 => return Err(self.damaged_error(&"there is no version 0")),
             version => return Err(TokensFileError::Newer { path: self.path.clone(), version }),
         }
-        let content: Content = wharf_json::read_own(&text).map_err(|error| self.damaged_error(&error))?;
+        let content: Content =
+            wharf_json::read_own(&text).map_err(|error| self.damaged_error(&error))?;
         let mut ids = std::collections::BTreeSet::new();
         for entry in &content.tokens {
             if let Some(fault) = entry.find_fault() {
@@ -249,8 +263,9 @@ impl TokensFile {
                 return Err(self.damaged_error(&format!("the id {id:?} is there twice")));
             }
             if content.version == VERSION_WITHOUT_LIMITS && entry.is_limited() {
-                return Err(self
-                    .damaged_error(&format!("{id} has a limit that version {VERSION_WITHOUT_LIMITS} does not have")));
+                return Err(self.damaged_error(&format!(
+                    "{id} has a limit that version {VERSION_WITHOUT_LIMITS} does not have"
+                )));
             }
         }
         Ok(content.tokens)
@@ -260,15 +275,24 @@ impl TokensFile {
     fn replace_file(&self, tokens: Vec<TokenEntry>) -> Result<(), TokensFileError> {
         let write = || -> io::Result<()> {
             let version = match &tokens {
-                tokens if tokens.iter().any(|entry| entry.renews_for_seconds.is_some()) => FILE_VERSION,
-                tokens if tokens.iter().any(|entry| entry.person.is_some()) => VERSION_WITHOUT_RENEWALS,
+                tokens if tokens.iter().any(|entry| entry.renews_for_seconds.is_some()) => {
+                    FILE_VERSION
+                }
+                tokens if tokens.iter().any(|entry| entry.person.is_some()) => {
+                    VERSION_WITHOUT_RENEWALS
+                }
                 tokens if tokens.iter().any(TokenEntry::is_limited) => VERSION_WITHOUT_PERSONS,
                 _ => VERSION_WITHOUT_LIMITS,
             };
             let mut text = serde_json::to_vec_pretty(&Content { version, tokens })?;
             text.push(b'\n');
             let half = self.path.with_extension("new");
-            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half)?;
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&half)?;
             file.write_all(&text)?;
             file.sync_all()?;
             std::fs::rename(&half, &self.path)?;
@@ -284,7 +308,12 @@ impl TokensFile {
                 DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
             }
             let path = self.path.with_extension("lock");
-            let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+            let file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(path)?;
             file.lock()?;
             Ok(file)
         };
@@ -310,8 +339,11 @@ fn find_person(tokens: &[TokenEntry], name: &str) -> Result<Arc<str>, TokensFile
         let is_label = entry.login_of.is_none() && entry.label.as_deref() == Some(name);
         &*entry.id == name || is_label || entry.person.as_deref() == Some(name)
     };
-    let mut persons: Vec<_> =
-        tokens.iter().filter(is_called).map(|entry| entry.person.as_ref().unwrap_or(&entry.id)).collect();
+    let mut persons: Vec<_> = tokens
+        .iter()
+        .filter(is_called)
+        .map(|entry| entry.person.as_ref().unwrap_or(&entry.id))
+        .collect();
     persons.sort();
     persons.dedup();
     match persons[..] {
@@ -325,7 +357,8 @@ fn find_person(tokens: &[TokenEntry], name: &str) -> Result<Arc<str>, TokensFile
 fn drop_old_logins(tokens: &mut Vec<TokenEntry>, asker: &str) {
     tokens.retain(|entry| entry.login_of.is_none() || !entry.is_expired());
     let of_asker = |entry: &TokenEntry| entry.login_of.as_deref() == Some(asker);
-    let mut over = (tokens.iter().filter(|entry| of_asker(entry)).count() + 1).saturating_sub(MAX_LOGINS_PER_ASKER);
+    let mut over = (tokens.iter().filter(|entry| of_asker(entry)).count() + 1)
+        .saturating_sub(MAX_LOGINS_PER_ASKER);
     tokens.retain(|entry| {
         let goes = over > 0 && of_asker(entry);
         over -= usize::from(goes);

@@ -87,8 +87,12 @@ pub fn check_start(config: &Config, own: Option<SocketAddr>) -> Result<AddressOu
         }
         match open_socket(address) {
             Ok(_) => return Ok(AddressOutlook { address, is_own, taken }),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => taken = taken.or(Some(address)),
-            Err(source) => return Err(BindError::Tcp { address, source, advice: advise_change(config) }),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                taken = taken.or(Some(address))
+            }
+            Err(source) => {
+                return Err(BindError::Tcp { address, source, advice: advise_change(config) });
+            }
         }
     }
     Err(taken_error(config, taken))
@@ -112,13 +116,19 @@ pub(crate) fn bind(config: &Config) -> Result<BoundAddress, BindError> {
     for address in candidates {
         match open_socket(address).and_then(|socket| socket.listen(LISTEN_BACKLOG)) {
             Ok(tcp) => {
-                let failed = |source| BindError::Tcp { address, source, advice: advise_change(config) };
-                let bound = BoundAddress { address: tcp.local_addr().map_err(failed)?, tcp, tls, taken };
+                let failed =
+                    |source| BindError::Tcp { address, source, advice: advise_change(config) };
+                let bound =
+                    BoundAddress { address: tcp.local_addr().map_err(failed)?, tcp, tls, taken };
                 bound.keep_port(config);
                 return Ok(bound);
             }
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => taken = taken.or(Some(address)),
-            Err(source) => return Err(BindError::Tcp { address, source, advice: advise_change(config) }),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                taken = taken.or(Some(address))
+            }
+            Err(source) => {
+                return Err(BindError::Tcp { address, source, advice: advise_change(config) });
+            }
         }
     }
     Err(taken_error(config, taken))
@@ -129,8 +139,9 @@ impl ListenPlan {
     /// cannot be used.
     fn of(config: &Config) -> Result<Self, BindError> {
         let listen = config.listen_address();
-        let address: SocketAddr =
-            listen.parse().map_err(|_| BindError::Address { listen, advice: advise_change(config) })?;
+        let address: SocketAddr = listen
+            .parse()
+            .map_err(|_| BindError::Address { listen, advice: advise_change(config) })?;
         let is_public = !address.ip().is_loopback();
         let is_open = config.auth == Auth::None;
         let tls = match Tls::open(&config.tls) {

@@ -32,11 +32,19 @@ struct ConnectionState {
 
 impl ConnectionPermit {
     pub(super) fn new(permit: CountPermit) -> Self {
-        Self(Arc::new(ConnectionState { _permit: permit, tokens: Mutex::default(), known: watch::Sender::new(false) }))
+        Self(Arc::new(ConnectionState {
+            _permit: permit,
+            tokens: Mutex::default(),
+            known: watch::Sender::new(false),
+        }))
     }
 
     /// Counts the connection for the caller's token, from its first request on.
-    pub(crate) fn count_for(&self, limits: &ServerLimits, identity: &Identity) -> Result<(), Fault> {
+    pub(crate) fn count_for(
+        &self,
+        limits: &ServerLimits,
+        identity: &Identity,
+    ) -> Result<(), Fault> {
         let mut tokens = self.0.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         if !tokens.iter().any(|permit| *permit.key() == identity.token) {
             tokens.push(limits.count_connection(identity)?);
@@ -59,7 +67,11 @@ mod tests {
     use crate::auth::{Access, Scope};
 
     fn caller(token: &str) -> Identity {
-        Identity { token: Some(token.into()), access: Access::Observer, scope: Scope::Host }
+        Identity {
+            token: Some(token.into()),
+            access: Access::Observer,
+            scope: Scope::Host,
+        }
     }
 
     #[tokio::test]
@@ -72,7 +84,8 @@ mod tests {
         place.identified().await;
         assert_eq!(limits.open_connections(), 2);
         assert!(
-            limits.count_connection(&caller("tok_1")).is_err() && limits.count_connection(&caller("tok_2")).is_err()
+            limits.count_connection(&caller("tok_1")).is_err()
+                && limits.count_connection(&caller("tok_2")).is_err()
         );
         drop(place);
         assert_eq!(limits.open_connections(), 0);

@@ -103,7 +103,12 @@ impl Listener for (TcpListener, Option<Arc<Tls>>) {
         let address = stream.local_addr().ok().map(|address| address.ip().to_canonical());
         let door = LocalEndpoint { tls: tls.is_some(), address };
         let peer = SocketPeer::Network(from.ip().to_canonical());
-        Ok(Accepted { stream: Box::new(stream), peer, endpoint: door, tls: tls.clone() })
+        Ok(Accepted {
+            stream: Box::new(stream),
+            peer,
+            endpoint: door,
+            tls: tls.clone(),
+        })
     }
 }
 
@@ -112,18 +117,33 @@ impl Listener for (UnixListener, Host) {
         let (listener, host) = self;
         let (stream, _) = listener.accept().await?;
         let peer = SocketPeer::from_stream(&stream, host);
-        Ok(Accepted { stream: Box::new(stream), peer, endpoint: LocalEndpoint::default(), tls: None })
+        Ok(Accepted {
+            stream: Box::new(stream),
+            peer,
+            endpoint: LocalEndpoint::default(),
+            tls: None,
+        })
     }
 }
 
 /// Accepts connections until it is aborted. The socket has a limit of its own: our own user gets in, however many
 /// connections come over the network.
-pub(crate) async fn serve(doors: Listeners, host: Host, router: Router, mut stopping: watch::Receiver<bool>) {
+pub(crate) async fn serve(
+    doors: Listeners,
+    host: Host,
+    router: Router,
+    mut stopping: watch::Receiver<bool>,
+) {
     let limits = host.config().limits.clone();
     let turned_away = CountLimit::new(MAX_REJECTIONS);
     let silence = limits.silence.to_std().unwrap_or(DEFAULT_SILENCE_TIMEOUT);
     let server = build_http_server(&limits, silence);
-    let prefix = host.config().public_url.as_ref().map(|url| url.prefix.clone()).unwrap_or_default();
+    let prefix = host
+        .config()
+        .public_url
+        .as_ref()
+        .map(|url| url.prefix.clone())
+        .unwrap_or_default();
     let hall = Arc::new(HttpServer {
         router,
         prefix,
@@ -146,7 +166,11 @@ fn strip_prefix(request: &mut Request, prefix: &str) {
         return;
     }
     let uri = request.uri().clone();
-    let Some(rest) = uri.path().strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with('/')) else {
+    let Some(rest) = uri
+        .path()
+        .strip_prefix(prefix)
+        .filter(|rest| rest.is_empty() || rest.starts_with('/'))
+    else {
         return;
     };
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
@@ -161,11 +185,17 @@ fn strip_prefix(request: &mut Request, prefix: &str) {
 fn build_http_server(limits: &Limits, silence: Duration) -> Builder<TokioExecutor> {
     let head = limits.headers.0;
     let mut server = Builder::new(TokioExecutor::new());
-    server.http1().timer(TokioTimer::new()).header_read_timeout(silence).max_buf_size(head);
+    server
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(silence)
+        .max_buf_size(head);
     let mut http2 = server.http2();
     http2.timer(TokioTimer::new()).max_concurrent_streams(MAX_HTTP2_STREAMS);
     http2.max_header_list_size(u32::try_from(head).unwrap_or(u32::MAX));
-    http2.keep_alive_interval(HTTP2_PING_INTERVAL).keep_alive_timeout(HTTP2_PING_INTERVAL);
+    http2
+        .keep_alive_interval(HTTP2_PING_INTERVAL)
+        .keep_alive_timeout(HTTP2_PING_INTERVAL);
     server
 }
 
@@ -177,11 +207,14 @@ async fn accept_connections(hall: Arc<HttpServer>, listener: impl Listener) {
         match listener.next().await {
             Ok(arrival) => {
                 let hall = Arc::clone(&hall);
-                let is_half_used = connections.max() - connections.in_use() < hall.max_connections / 2;
+                let is_half_used =
+                    connections.max() - connections.in_use() < hall.max_connections / 2;
                 let permit = connections.try_acquire();
                 // Processes of agents run as our own user. They may take only half of its connections.
                 if let Some(permit) = permit.filter(|_| !is_half_used || !arrival.peer.is_agent()) {
-                    tokio::spawn(async move { hall.serve_accepted(arrival, ConnectionPermit::new(permit)).await });
+                    tokio::spawn(async move {
+                        hall.serve_accepted(arrival, ConnectionPermit::new(permit)).await
+                    });
                 } else if let Some(permit) = hall.rejections.try_acquire() {
                     tokio::spawn(async move {
                         let _ = tokio::time::timeout(REJECTION_TIMEOUT, hall.reject(arrival)).await;
@@ -277,11 +310,16 @@ impl HttpServer {
     async fn answer_limit_reached(&self, stream: BoxedStream) {
         let limit = self.max_connections;
         let service = hyper::service::service_fn(move |_: hyper::Request<Incoming>| async move {
-            let detail = format!("{limit} connections are open already (limits.connections); try again later");
-            let refusal =
-                Fault::new(ErrorCode::TOO_MANY_CONNECTIONS, detail).with_status(StatusCode::SERVICE_UNAVAILABLE);
+            let detail = format!(
+                "{limit} connections are open already (limits.connections); try again later"
+            );
+            let refusal = Fault::new(ErrorCode::TOO_MANY_CONNECTIONS, detail)
+                .with_status(StatusCode::SERVICE_UNAVAILABLE);
             let mut response = refusal.with_retry_after(1).into_response();
-            response.headers_mut().insert(hyper::header::CONNECTION, hyper::header::HeaderValue::from_static("close"));
+            response.headers_mut().insert(
+                hyper::header::CONNECTION,
+                hyper::header::HeaderValue::from_static("close"),
+            );
             Ok::<_, std::convert::Infallible>(response)
         });
         let _ = self.server.serve_connection(TokioIo::new(stream), service).await;

@@ -10,7 +10,8 @@ const OTHER_FILES: u64 = 64;
 /// Raises the limit as far as the system allows, and warns if that is less than the configured limits may need.
 pub(crate) fn raise_open_file_limit(limits: &Limits) {
     let Some(files) = raise_open_files() else { return };
-    let needed = limits.connections as u64 + limits.sessions as u64 * FILES_PER_SESSION + OTHER_FILES;
+    let needed =
+        limits.connections as u64 + limits.sessions as u64 * FILES_PER_SESSION + OTHER_FILES;
     if files < needed {
         tracing::warn!(
             files,

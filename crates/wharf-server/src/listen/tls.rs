@@ -83,7 +83,9 @@ impl Tls {
                 tracing::info!(cert = %self.cert.display(), "the certificate was read again");
                 held.config = config;
             }
-            Err(error) => tracing::warn!(%error, "the new certificate is not taken; the one before stays in force"),
+            Err(error) => {
+                tracing::warn!(%error, "the new certificate is not taken; the one before stays in force")
+            }
         }
     }
 }
@@ -95,7 +97,8 @@ fn modified_at(path: &Path) -> Option<SystemTime> {
 fn load_config(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
     let chain = load_certificates(cert)?;
     let private = load_private_key(key)?;
-    let unusable = |why: String| TlsError::Unusable { cert: cert.to_owned(), key: key.to_owned(), why };
+    let unusable =
+        |why: String| TlsError::Unusable { cert: cert.to_owned(), key: key.to_owned(), why };
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| unusable(error.to_string()))?
@@ -114,9 +117,14 @@ fn load_config(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
 fn load_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let text = read_file("certificate", path)?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    let chain = chain.map_err(|error| TlsError::Damaged { path: path.to_owned(), why: error.to_string() })?;
+    let chain = chain
+        .map_err(|error| TlsError::Damaged { path: path.to_owned(), why: error.to_string() })?;
     if chain.is_empty() {
-        return Err(TlsError::Missing { what: "certificate", label: "CERTIFICATE", path: path.to_owned() });
+        return Err(TlsError::Missing {
+            what: "certificate",
+            label: "CERTIFICATE",
+            path: path.to_owned(),
+        });
     }
     Ok(chain)
 }
@@ -125,15 +133,26 @@ fn load_private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let text = read_file("key", path)?;
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
         if matches!(error, pem::Error::NoItemsFound) {
-            return TlsError::Missing { what: "private key", label: "PRIVATE KEY", path: path.to_owned() };
+            return TlsError::Missing {
+                what: "private key",
+                label: "PRIVATE KEY",
+                path: path.to_owned(),
+            };
         }
         // The error may quote the file, which is secret.
-        TlsError::Damaged { path: path.to_owned(), why: "the private key is cut off or garbled".to_owned() }
+        TlsError::Damaged {
+            path: path.to_owned(),
+            why: "the private key is cut off or garbled".to_owned(),
+        }
     })
 }
 
 fn read_file(what: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
-    std::fs::read(path).map_err(|source| TlsError::Unreadable { what, path: path.to_owned(), source })
+    std::fs::read(path).map_err(|source| TlsError::Unreadable {
+        what,
+        path: path.to_owned(),
+        source,
+    })
 }
 
 #[cfg(test)]

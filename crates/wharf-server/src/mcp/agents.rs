@@ -9,7 +9,8 @@ use crate::use_cases::{self, Caller};
 
 /// Lists the agents. The text of the result has one line for each, since that is what a model reads.
 pub(super) async fn list_agents(app: &App, caller: &Caller, input: AgentsInput) -> ToolOutcome {
-    let mut adapters = use_cases::list_adapters(app, caller, &AdapterQuery::default()).await?.adapters;
+    let mut adapters =
+        use_cases::list_adapters(app, caller, &AdapterQuery::default()).await?.adapters;
     if input.only_installed == Some(true) {
         adapters.retain(|adapter| adapter.installed);
     }

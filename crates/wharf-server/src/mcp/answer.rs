@@ -51,7 +51,9 @@ impl ToolAnswer {
 fn remove_null_members(value: &mut Value, schemas: &[&JsonObject]) {
     match value {
         Value::Object(members) => {
-            members.retain(|name, member| !member.is_null() || allows_null(&list_member_schemas(schemas, name)));
+            members.retain(|name, member| {
+                !member.is_null() || allows_null(&list_member_schemas(schemas, name))
+            });
             for (name, member) in members.iter_mut() {
                 remove_null_members(member, &list_member_schemas(schemas, name));
             }
@@ -68,7 +70,9 @@ fn remove_null_members(value: &mut Value, schemas: &[&JsonObject]) {
 
 /// Returns true if no schema restricts the type of the value.
 fn allows_null(schemas: &[&JsonObject]) -> bool {
-    let restricts = |schema: &&JsonObject| ["type", "enum", "const"].iter().any(|word| schema.contains_key(*word));
+    let restricts = |schema: &&JsonObject| {
+        ["type", "enum", "const"].iter().any(|word| schema.contains_key(*word))
+    };
     !schemas.iter().any(restricts)
 }
 
@@ -117,17 +121,16 @@ mod tests {
     #[test]
     fn null_members_that_a_schema_names_are_left_out() {
         let text = json!({ "type": "string" });
-        let inner = json!({ "type": "object", "properties": { "why": text, "cost": { "anyOf": [text] } } });
-        let schema =
-            json!({ "allOf": [{ "properties": { "one": inner } }], "properties": { "many": { "items": inner } } });
+        let inner =
+            json!({ "type": "object", "properties": { "why": text, "cost": { "anyOf": [text] } } });
+        let schema = json!({ "allOf": [{ "properties": { "one": inner } }], "properties": { "many": { "items": inner } } });
         let whole = json!({ "one": { "why": null, "cost": null }, "many": [{ "why": "so" }, { "why": null }] });
         assert_eq!(prune(&schema, whole), json!({ "one": {}, "many": [{ "why": "so" }, {}] }));
     }
 
     #[test]
     fn null_in_json_of_an_agent_stays() {
-        let schema =
-            json!({ "properties": { "params": {}, "row": { "type": "object", "additionalProperties": true } } });
+        let schema = json!({ "properties": { "params": {}, "row": { "type": "object", "additionalProperties": true } } });
         let whole = json!({ "params": { "rawInput": null }, "row": { "why": null, "deep": [{ "text": null }] } });
         assert_eq!(prune(&schema, whole.clone()), whole);
         assert_eq!(prune(&schema, json!({ "params": null })), json!({ "params": null }));

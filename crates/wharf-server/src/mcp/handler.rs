@@ -2,18 +2,23 @@
 
 use axum::http::{header, request};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation, JsonObject,
-    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
+    Implementation, JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
+    ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wharf_api::mcp::{
-    AnswerInput, AnswerOutput, ForkInput, InterruptInput, InterruptOutput, KillInput, KillOutput, LinesOutput,
-    ListInput, OutputFormat, OutputInput, PromptInput, PromptOutput, ResumeInput, SearchInput, StartKey, StartOutput,
+    AnswerInput, AnswerOutput, ForkInput, InterruptInput, InterruptOutput, KillInput, KillOutput,
+    LinesOutput, ListInput, OutputFormat, OutputInput, PromptInput, PromptOutput, ResumeInput,
+    SearchInput, StartKey, StartOutput,
 };
-use wharf_api::{AnswerArgs, ErrorCode, ForkArgs, InterruptArgs, OutputQuery, PromptArgs, ResumeArgs, SessionQuery};
+use wharf_api::{
+    AnswerArgs, ErrorCode, ForkArgs, InterruptArgs, OutputQuery, PromptArgs, ResumeArgs,
+    SessionQuery,
+};
 use wharf_host::{CountLimit, SpawnedAs};
 
 use super::agents;
@@ -89,7 +94,8 @@ impl ServerHandler for McpHandler {
                 let detail = format!(
                     "{MAX_CALLS_PER_CONNECTION} calls are under way on this connection; wait for the end of one"
                 );
-                Err(Fault::new(ErrorCode::TOO_MANY_REQUESTS, detail).with_legacy_code("too_many_calls"))
+                Err(Fault::new(ErrorCode::TOO_MANY_REQUESTS, detail)
+                    .with_legacy_code("too_many_calls"))
             }
         };
         let result = match outcome {
@@ -102,7 +108,11 @@ impl ServerHandler for McpHandler {
 
 impl McpHandler {
     pub(super) fn new(app: App, identity: Option<Identity>) -> Self {
-        Self { app, identity, calls: CountLimit::new(MAX_CALLS_PER_CONNECTION) }
+        Self {
+            app,
+            identity,
+            calls: CountLimit::new(MAX_CALLS_PER_CONNECTION),
+        }
     }
 
     fn identify_caller(&self, context: &RequestContext<RoleServer>) -> Option<Caller> {
@@ -125,11 +135,16 @@ impl McpHandler {
     ) -> ToolOutcome {
         if let Some((unknown, known)) = find_unknown_argument(which, &arguments) {
             let shown: String = unknown.chars().take(100).collect();
-            let detail = format!("{shown:?} is no argument of {}; it takes: {known}", which.as_str());
-            return Err(Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_arguments"));
+            let detail =
+                format!("{shown:?} is no argument of {}; it takes: {known}", which.as_str());
+            return Err(
+                Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_arguments")
+            );
         }
         match which {
-            ToolName::Agents => agents::list_agents(&self.app, caller, read_arguments(arguments)?).await,
+            ToolName::Agents => {
+                agents::list_agents(&self.app, caller, read_arguments(arguments)?).await
+            }
             ToolName::Start => self.start_session(caller, arguments).await,
             ToolName::Fork => self.fork_session(caller, read_arguments(arguments)?).await,
             ToolName::Prompt => self.send_prompt(caller, read_arguments(arguments)?).await,
@@ -138,9 +153,10 @@ impl McpHandler {
             ToolName::Interrupt => self.interrupt_turn(caller, read_arguments(arguments)?).await,
             ToolName::Kill => self.kill_session(caller, read_arguments(arguments)?).await,
             ToolName::Resume => self.resume_session(caller, read_arguments(arguments)?).await,
-            ToolName::Wait => {
-                ToolAnswer::new(&wait::wait_for_turn(&self.app, caller, read_arguments(arguments)?, context).await?)
-            }
+            ToolName::Wait => ToolAnswer::new(
+                &wait::wait_for_turn(&self.app, caller, read_arguments(arguments)?, context)
+                    .await?,
+            ),
             ToolName::Answer => self.answer_ask(caller, read_arguments(arguments)?).await,
             ToolName::Search => self.search_rows(caller, read_arguments(arguments)?).await,
         }
@@ -151,7 +167,9 @@ impl McpHandler {
         let key = arguments.remove_entry("idempotencyKey");
         let StartKey { idempotency_key } = read_arguments(key.into_iter().collect())?;
         let session = read_arguments(arguments)?;
-        let started = use_cases::spawn_session(&self.app, caller, session, idempotency_key.as_deref(), true).await?;
+        let started =
+            use_cases::spawn_session(&self.app, caller, session, idempotency_key.as_deref(), true)
+                .await?;
         let duplicate = started.spawned_as == SpawnedAs::Repeat;
         ToolAnswer::new(&StartOutput { session: started.answer, duplicate })
     }
@@ -159,13 +177,24 @@ impl McpHandler {
     async fn fork_session(&self, caller: &Caller, input: ForkInput) -> ToolOutcome {
         let ForkInput { session_id, title, label, on_label } = input;
         let args = ForkArgs { title, label, on_label };
-        ToolAnswer::new(&use_cases::fork_session(&self.app, caller, &session_id, args, None, true).await?.session)
+        ToolAnswer::new(
+            &use_cases::fork_session(&self.app, caller, &session_id, args, None, true)
+                .await?
+                .session,
+        )
     }
 
     async fn send_prompt(&self, caller: &Caller, input: PromptInput) -> ToolOutcome {
         let PromptInput { session_id, prompt, queue, interrupt, idempotency_key } = input;
         let args = PromptArgs { prompt, queue, interrupt };
-        let prompted = use_cases::send_prompt(&self.app, caller, &session_id, args, idempotency_key.as_deref()).await?;
+        let prompted = use_cases::send_prompt(
+            &self.app,
+            caller,
+            &session_id,
+            args,
+            idempotency_key.as_deref(),
+        )
+        .await?;
         ToolAnswer::new(&PromptOutput {
             ok: true,
             session_id,
@@ -178,8 +207,15 @@ impl McpHandler {
     fn list_sessions(&self, caller: &Caller, input: ListInput) -> ToolOutcome {
         let ListInput { only_alive, workspace_slug, adapter, label, limit, cursor } = input;
         let alive = only_alive.filter(|only| *only);
-        let args =
-            SessionQuery { limit, cursor, workspace: workspace_slug, adapter, label, alive, ..SessionQuery::default() };
+        let args = SessionQuery {
+            limit,
+            cursor,
+            workspace: workspace_slug,
+            adapter,
+            label,
+            alive,
+            ..SessionQuery::default()
+        };
         ToolAnswer::new(&use_cases::list_sessions(&self.app, caller, &args)?)
     }
 
@@ -224,13 +260,16 @@ impl McpHandler {
     }
 
     async fn search_rows(&self, caller: &Caller, input: SearchInput) -> ToolOutcome {
-        let page = use_cases::search_rows(&self.app, caller, &search::to_search_args(input)?).await?;
+        let page =
+            use_cases::search_rows(&self.app, caller, &search::to_search_args(input)?).await?;
         Ok(ToolAnswer::new(&page)?.with_text(search::show_page(&page)))
     }
 
     async fn interrupt_turn(&self, caller: &Caller, input: InterruptInput) -> ToolOutcome {
         let InterruptInput { session_id, force } = input;
-        let done = use_cases::interrupt_turn(&self.app, caller, &session_id, InterruptArgs { force }).await?;
+        let done =
+            use_cases::interrupt_turn(&self.app, caller, &session_id, InterruptArgs { force })
+                .await?;
         ToolAnswer::new(&InterruptOutput { ok: done.ok, session_id, was_busy: done.was_busy })
     }
 
@@ -252,8 +291,15 @@ impl McpHandler {
             Some(ask_id) => ask_id,
             None => self.find_only_ask(caller, &session_id).await?,
         };
-        let args = AnswerArgs { option_id, cancel, action, content: content.map(Value::Object) };
-        let answered = use_cases::answer_ask(&self.app, caller, &session_id, &ask_id.to_string(), args).await?;
+        let args = AnswerArgs {
+            option_id,
+            cancel,
+            action,
+            content: content.map(Value::Object),
+        };
+        let answered =
+            use_cases::answer_ask(&self.app, caller, &session_id, &ask_id.to_string(), args)
+                .await?;
         ToolAnswer::new(&AnswerOutput { ok: answered.ok, session_id, ask_id: answered.ask_id })
     }
 
@@ -266,7 +312,8 @@ impl McpHandler {
             several => {
                 let ids: Vec<u64> = several.iter().map(|ask| ask.ask_id).collect();
                 let detail = format!("askId: {} questions are open; say which: {ids:?}", ids.len());
-                Err(Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_arguments"))
+                Err(Fault::new(ErrorCode::INVALID_PARAMS, detail)
+                    .with_legacy_code("invalid_arguments"))
             }
         }
     }

@@ -38,7 +38,11 @@ pub(crate) fn routes(app: &App) -> Router<App> {
 }
 
 /// Reads the body under the limits of all surfaces before the library gets it.
-async fn read_body(State(app): State<App>, request: Request, next: Next) -> Result<Response, Fault> {
+async fn read_body(
+    State(app): State<App>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Fault> {
     if request.method() != Method::POST {
         return Ok(next.run(request).await);
     }
@@ -47,7 +51,8 @@ async fn read_body(State(app): State<App>, request: Request, next: Next) -> Resu
     // The library would round numbers and keep one of two members with the same name. It refuses malformed JSON itself.
     if let Ok(message) = Json::parse(&body) {
         wharf_json::check_exact(message).map_err(|error| {
-            Fault::new(ErrorCode::INVALID_PARAMS, error.to_string()).with_legacy_code("invalid_body")
+            Fault::new(ErrorCode::INVALID_PARAMS, error.to_string())
+                .with_legacy_code("invalid_body")
         })?;
     }
     Ok(next.run(Request::from_parts(head, body.into())).await)

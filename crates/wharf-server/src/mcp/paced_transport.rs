@@ -98,7 +98,12 @@ mod tests {
     fn a_client_that_takes_no_answers_is_not_read() {
         let buffers = wharf_host::ByteBudget::new(&wharf_host::Limits::default());
         let mut paced = PacedTransport::new(Stuck, UnfinishedMessage::new(&buffers));
-        let answer = || JsonRpcMessage::response(ServerResult::EmptyResult(EmptyResult {}), NumberOrString::Number(1));
+        let answer = || {
+            JsonRpcMessage::response(
+                ServerResult::EmptyResult(EmptyResult {}),
+                NumberOrString::Number(1),
+            )
+        };
         let mut under_way = Vec::new();
         for _ in 0..MAX_UNSENT_MESSAGES {
             assert!(paced.receive().now_or_never().is_some(), "it is read while there is room");

@@ -31,7 +31,11 @@ pub(super) fn refuse_row_arguments(input: &OutputInput) -> Result<(), Fault> {
 }
 
 /// Reads rows, and returns them with the text that a model reads.
-pub(super) async fn read_rows(app: &App, caller: &Caller, input: OutputInput) -> Result<(LinesOutput, String), Fault> {
+pub(super) async fn read_rows(
+    app: &App,
+    caller: &Caller,
+    input: OutputInput,
+) -> Result<(LinesOutput, String), Fault> {
     let OutputInput { session_id, last_n, turn, kinds, whole, before, .. } = input;
     let query = RowQuery { before, turn, limit: last_n, kinds, ..RowQuery::default() };
     let page = use_cases::read_rows_from_end(app, caller, &session_id, &query).await?;
@@ -111,14 +115,25 @@ mod tests {
         let row = Map::from_iter([("text".to_owned(), Value::String("x".repeat(chars)))]);
         let id = format!("1-{n}");
         let kind = "message".to_owned();
-        RowLine { id, kind, summary: "short".to_owned(), turn: None, open: false, row: Some(row) }
+        RowLine {
+            id,
+            kind,
+            summary: "short".to_owned(),
+            turn: None,
+            open: false,
+            row: Some(row),
+        }
     }
 
     #[test]
     fn answer_holds_the_newest_rows_that_fit() {
         let (kept, left_out) = keep_newest_rows((0..100).map(|n| row(n, 1_000)).collect());
-        assert_eq!((kept.len() + left_out, kept.last().map(|row| row.id.as_str())), (100, Some("1-99")));
-        let chars: usize = kept.iter().map(|row| serde_json::to_string(row).unwrap().chars().count()).sum();
+        assert_eq!(
+            (kept.len() + left_out, kept.last().map(|row| row.id.as_str())),
+            (100, Some("1-99"))
+        );
+        let chars: usize =
+            kept.iter().map(|row| serde_json::to_string(row).unwrap().chars().count()).sum();
         assert!((20_000..=MAX_ROWS_CHARS).contains(&chars), "{chars}");
     }
 

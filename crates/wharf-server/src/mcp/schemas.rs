@@ -58,7 +58,11 @@ fn simplify_schema(schema: &mut Value) {
 
 fn simplify_members(members: &mut JsonObject) {
     // Formats like `uint64` are unknown to validators.
-    if members.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with(['u', 'i'])) {
+    if members
+        .get("format")
+        .and_then(Value::as_str)
+        .is_some_and(|format| format.starts_with(['u', 'i']))
+    {
         members.remove("format");
     }
     if members.get("default") == Some(&Value::Null) {

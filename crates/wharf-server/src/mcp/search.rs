@@ -11,11 +11,21 @@ const MAX_HITS: usize = 30;
 
 /// Returns the arguments of the use case.
 pub(super) fn to_search_args(input: SearchInput) -> Result<SearchArgs, Fault> {
-    let SearchInput { query, session_id, kinds, workspace_slug, adapter, limit, cursor } = input;
+    let SearchInput {
+        query,
+        session_id,
+        kinds,
+        workspace_slug,
+        adapter,
+        limit,
+        cursor,
+    } = input;
     let limit = limit.unwrap_or(DEFAULT_HITS);
     if limit == 0 || limit > MAX_HITS {
         let detail = format!("limit: {limit} is not between 1 and {MAX_HITS}");
-        return Err(Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_arguments"));
+        return Err(
+            Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_arguments")
+        );
     }
     Ok(SearchArgs {
         q: Some(query),
@@ -36,7 +46,10 @@ pub(super) fn show_page(page: &SearchPage) -> String {
         lines.push("nothing found".to_owned());
     }
     if page.pending > 0 {
-        lines.push(format!("{} sessions are not searched completely yet; try again later", page.pending));
+        lines.push(format!(
+            "{} sessions are not searched completely yet; try again later",
+            page.pending
+        ));
     }
     if let Some(cursor) = &page.next_cursor {
         lines.push(format!("there may be older hits: cursor {cursor}"));

@@ -28,12 +28,15 @@ pub(crate) async fn upgrade_to_lines(
     Extension(place): Extension<ConnectionPermit>,
     mut request: Request,
 ) -> Response {
-    let wanted =
-        request.headers().get(header::UPGRADE).is_some_and(|wanted| wanted.as_bytes() == UPGRADE_PROTOCOL.as_bytes());
+    let wanted = request
+        .headers()
+        .get(header::UPGRADE)
+        .is_some_and(|wanted| wanted.as_bytes() == UPGRADE_PROTOCOL.as_bytes());
     if !wanted {
         let detail = "this is where `wharf mcp` connects, with `Upgrade: mcp-lines`; MCP over HTTP is at /mcp";
         let refusal = Fault::new(ErrorCode::UPGRADE_REQUIRED, detail);
-        return ([(header::UPGRADE, HeaderValue::from_static(UPGRADE_PROTOCOL))], refusal).into_response();
+        return ([(header::UPGRADE, HeaderValue::from_static(UPGRADE_PROTOCOL))], refusal)
+            .into_response();
     }
     let upgraded = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
@@ -53,7 +56,8 @@ pub(crate) async fn upgrade_to_lines(
 /// Serves the connection until either side ends it.
 async fn serve_connection(app: App, identity: Identity, connection: hyper::upgrade::Upgraded) {
     let unfinished = UnfinishedMessage::new(app.host.buffers());
-    let (read, write) = tokio::io::split(MeteredStream::new(TokioIo::new(connection), Arc::clone(&unfinished)));
+    let (read, write) =
+        tokio::io::split(MeteredStream::new(TokioIo::new(connection), Arc::clone(&unfinished)));
     let longest = app.host.config().limits.frame.0;
     let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(longest);
     let transport = PacedTransport::new(transport, Arc::clone(&unfinished));

@@ -6,9 +6,9 @@ use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 
 use wharf_api::mcp::{
-    AgentsInput, AgentsOutput, AnswerInput, AnswerOutput, ForkInput, InterruptInput, InterruptOutput, KillInput,
-    KillOutput, LinesOutput, ListInput, OutputInput, PromptInput, PromptOutput, ResumeInput, SearchInput, StartInput,
-    StartOutput, WaitInput, WaitOutput,
+    AgentsInput, AgentsOutput, AnswerInput, AnswerOutput, ForkInput, InterruptInput,
+    InterruptOutput, KillInput, KillOutput, LinesOutput, ListInput, OutputInput, PromptInput,
+    PromptOutput, ResumeInput, SearchInput, StartInput, StartOutput, WaitInput, WaitOutput,
 };
 use wharf_api::{SearchPage, SessionInfo, SessionPage};
 
@@ -81,7 +81,10 @@ impl ToolName {
 }
 
 /// Returns the first of these arguments that the tool does not have, and the names of those that it has.
-pub(super) fn find_unknown_argument(which: ToolName, arguments: &JsonObject) -> Option<(&str, String)> {
+pub(super) fn find_unknown_argument(
+    which: ToolName,
+    arguments: &JsonObject,
+) -> Option<(&str, String)> {
     let tool = TOOLS.iter().find(|tool| tool.name == which.as_str())?;
     let known = tool.input_schema.get("properties")?.as_object()?;
     let unknown = arguments.keys().find(|name| !known.contains_key(*name))?;
@@ -96,7 +99,8 @@ pub(super) fn get_output_schema(which: ToolName) -> &'static JsonObject {
 }
 
 /// The descriptions of all tools.
-pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| ToolName::ALL.into_iter().map(describe_tool).collect());
+pub(super) static TOOLS: LazyLock<Vec<Tool>> =
+    LazyLock::new(|| ToolName::ALL.into_iter().map(describe_tool).collect());
 
 fn describe_tool(which: ToolName) -> Tool {
     match which {
@@ -204,7 +208,11 @@ fn read_only_hints() -> ToolAnnotations {
 
 /// Returns the hints of a tool that sets an agent to work, which may change anything that it can reach.
 fn acting_hints() -> ToolAnnotations {
-    ToolAnnotations::new().read_only(false).destructive(true).idempotent(false).open_world(true)
+    ToolAnnotations::new()
+        .read_only(false)
+        .destructive(true)
+        .idempotent(false)
+        .open_world(true)
 }
 
 #[cfg(test)]
@@ -222,7 +230,10 @@ mod tests {
         }
         assert_eq!(find_unknown_argument(ToolName::Kill, &arguments(r#"{"sessionId":"s"}"#)), None);
         assert_eq!(
-            find_unknown_argument(ToolName::Start, &arguments(r#"{"adapter":"a","cwd":"/","prompt":"x"}"#)),
+            find_unknown_argument(
+                ToolName::Start,
+                &arguments(r#"{"adapter":"a","cwd":"/","prompt":"x"}"#)
+            ),
             None
         );
     }

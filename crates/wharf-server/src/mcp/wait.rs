@@ -36,7 +36,9 @@ pub(super) async fn wait_for_turn(
     let seconds = input.timeout_seconds.unwrap_or(DEFAULT_WAIT_SECONDS);
     if !(0.0..=MAX_WAIT_SECONDS).contains(&seconds) {
         let detail = format!("timeoutSeconds: {seconds} is not between 0 and {MAX_WAIT_SECONDS}");
-        return Err(Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_arguments"));
+        return Err(
+            Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_arguments")
+        );
     }
     let _permit = app.limits.open_stream(&caller.identity)?;
     let id = input.session_id;
@@ -49,17 +51,35 @@ pub(super) async fn wait_for_turn(
             return Err(Fault::new(ErrorCode::UNAUTHORIZED, ending.reason()));
         }
     };
-    let output = use_cases::read_output(app, caller, &id, &OutputQuery { last_n: input.last_n, include: None }).await?;
+    let output = use_cases::read_output(
+        app,
+        caller,
+        &id,
+        &OutputQuery { last_n: input.last_n, include: None },
+    )
+    .await?;
     let session = use_cases::describe_session(app, caller, &handle.descriptor());
     let asks = list_open_asks(app, caller, &session).await?;
     let (outcome, stop_reason) = waited;
     let (lines, over) = keep_newest_lines(output.lines);
     let truncated = over || output.truncated;
-    Ok(WaitOutput { session_id: id, outcome, stop_reason, lines, truncated, asks, session })
+    Ok(WaitOutput {
+        session_id: id,
+        outcome,
+        stop_reason,
+        lines,
+        truncated,
+        asks,
+        session,
+    })
 }
 
 /// Returns the open asks if the agent waits for an answer.
-pub(super) async fn list_open_asks(app: &App, caller: &Caller, session: &SessionInfo) -> Result<Vec<OpenAsk>, Fault> {
+pub(super) async fn list_open_asks(
+    app: &App,
+    caller: &Caller,
+    session: &SessionInfo,
+) -> Result<Vec<OpenAsk>, Fault> {
     match session.turn {
         // The schemas of tools have no nulls, which a subject may hold.
         TurnPhase::AwaitingInput => use_cases::list_bare_asks(app, caller, &session.id).await,
@@ -76,8 +96,14 @@ struct TurnWait<'a> {
 }
 
 impl<'a> TurnWait<'a> {
-    async fn new(app: &App, handle: &'a SessionHandle, context: &'a RequestContext<RoleServer>) -> Result<Self, Fault> {
-        let follow = TranscriptReader::after_event(handle, handle.head(), use_cases::standard_lines(app)).await;
+    async fn new(
+        app: &App,
+        handle: &'a SessionHandle,
+        context: &'a RequestContext<RoleServer>,
+    ) -> Result<Self, Fault> {
+        let follow =
+            TranscriptReader::after_event(handle, handle.head(), use_cases::standard_lines(app))
+                .await;
         let follow = follow.map_err(|_| unreadable_log())?;
         Ok(Self {
             handle,
@@ -107,7 +133,8 @@ impl<'a> TurnWait<'a> {
 
     fn note_batch(&mut self, followed: &TranscriptBatch) {
         for entry in followed.batch.entries() {
-            let ended_turn = |line: &TranscriptLine| line.id.seq == entry.seq && line.kind == LineKind::TurnEnd;
+            let ended_turn =
+                |line: &TranscriptLine| line.id.seq == entry.seq && line.kind == LineKind::TurnEnd;
             if let Event::Prompt(PromptEvent::Ended { end, .. }) = &entry.event
                 && followed.lines.iter().any(ended_turn)
             {
@@ -158,7 +185,8 @@ impl ProgressReports {
         let Some(token) = self.token.clone() else { return };
         self.sent += 1;
         let message = self.message.take().unwrap_or_else(|| "the agent is at work".to_owned());
-        let news = ProgressNotificationParam::new(token, f64::from(self.sent)).with_message(message);
+        let news =
+            ProgressNotificationParam::new(token, f64::from(self.sent)).with_message(message);
         // A client that cannot be notified gets the result, or is gone.
         let _ = context.peer.notify_progress(news).await;
     }

@@ -17,14 +17,22 @@ pub(crate) fn gather_families(app: &App) -> Vec<Family> {
     let limit = app.host.config().limits.connections;
     let mut families = app.host.families();
     families.extend([
-        Family::gauge("wharf_connections", "Open connections of callers that have said who they are")
-            .of(app.limits.open_connections() as u64),
-        Family::gauge("wharf_connections_limit", "How many there may be (limits.connections)").of(limit as u64),
+        Family::gauge(
+            "wharf_connections",
+            "Open connections of callers that have said who they are",
+        )
+        .of(app.limits.open_connections() as u64),
+        Family::gauge("wharf_connections_limit", "How many there may be (limits.connections)")
+            .of(limit as u64),
         Family::gauge("wharf_streams", "Open event streams of the REST surface, and waits of MCP")
             .of(app.limits.open_streams() as u64),
-        Family::gauge("wharf_histories", "Histories that are being built for clients, or wait for it")
-            .of(app.histories.wanted() as u64),
-        Family::counter("wharf_failed_logins_total", "Wrong tokens and codes").of(app.failed_logins.total()),
+        Family::gauge(
+            "wharf_histories",
+            "Histories that are being built for clients, or wait for it",
+        )
+        .of(app.histories.wanted() as u64),
+        Family::counter("wharf_failed_logins_total", "Wrong tokens and codes")
+            .of(app.failed_logins.total()),
         app.refusals.to_family(),
     ]);
     families

@@ -50,7 +50,8 @@ impl From<CommandFailure> for DeliveryFailure {
     fn from(failure: CommandFailure) -> Self {
         let can_retry = !matches!(failure, CommandFailure::NotSet);
         let why = failure.to_string();
-        let output = if let CommandFailure::Failed { output, .. } = failure { Some(output) } else { None };
+        let output =
+            if let CommandFailure::Failed { output, .. } = failure { Some(output) } else { None };
         Self { why, output, can_retry }
     }
 }
@@ -68,7 +69,8 @@ struct Delivery {
 pub(crate) async fn deliver_notifications(app: App) {
     app.host.set_push_devices(app.push.has_subscriptions());
     let mut notifications = app.host.watch_attention();
-    let queues = NotifyReceiver::ALL.map(|receiver| (receiver, start_receiver(app.clone(), receiver)));
+    let queues =
+        NotifyReceiver::ALL.map(|receiver| (receiver, start_receiver(app.clone(), receiver)));
     while let Some(notification) = notifications.recv().await {
         for (receiver, queue) in queues.iter().filter(|(receiver, _)| is_set(&app, *receiver)) {
             if queue.try_send(notification.clone()).is_err() {
@@ -84,7 +86,8 @@ pub(crate) async fn deliver_notifications(app: App) {
 
 /// Tells whether this receiver is to be told: by the settings, or because a device has subscribed.
 pub(crate) fn is_set(app: &App, receiver: NotifyReceiver) -> bool {
-    receiver.is_set(&app.host.config().notify) || (receiver == NotifyReceiver::Push && app.push.has_subscriptions())
+    receiver.is_set(&app.host.config().notify)
+        || (receiver == NotifyReceiver::Push && app.push.has_subscriptions())
 }
 
 fn start_receiver(app: App, receiver: NotifyReceiver) -> Sender<Notification> {
@@ -102,7 +105,11 @@ async fn serve_receiver(app: App, receiver: NotifyReceiver, mut incoming: Receiv
         {
             under_way.spawn(try_delivery(app.clone(), receiver, waiting.remove(due)));
         }
-        let next_at = waiting.iter().map(|delivery| delivery.due_at).min().filter(|_| under_way.len() < MAX_DELIVERIES);
+        let next_at = waiting
+            .iter()
+            .map(|delivery| delivery.due_at)
+            .min()
+            .filter(|_| under_way.len() < MAX_DELIVERIES);
         tokio::select! {
             arrived = incoming.recv(), if waiting.len() < MAX_WAITING_NOTIFICATIONS => match arrived {
                 Some(notification) => waiting.push(Delivery { notification, due_at: Instant::now(), failures: 0 }),
@@ -134,7 +141,11 @@ async fn wait_until(at: Option<Instant>) {
 }
 
 /// Tries once, unless the reason has gone. Returns the delivery if it is to be tried again.
-async fn try_delivery(app: App, receiver: NotifyReceiver, mut delivery: Delivery) -> Option<Delivery> {
+async fn try_delivery(
+    app: App,
+    receiver: NotifyReceiver,
+    mut delivery: Delivery,
+) -> Option<Delivery> {
     let host = &app.host;
     delivery.notification = host.refresh_notification(delivery.notification)?;
     let Err(failure) = deliver_once(&app, receiver, &delivery.notification).await else {
@@ -147,7 +158,11 @@ async fn try_delivery(app: App, receiver: NotifyReceiver, mut delivery: Delivery
         Some(delay) => {
             delivery.failures += 1;
             delivery.due_at = Instant::now() + Duration::from_secs(*delay);
-            tracing::debug!(receiver = receiver.as_str(), why = failure.why, "a notification is tried again later");
+            tracing::debug!(
+                receiver = receiver.as_str(),
+                why = failure.why,
+                "a notification is tried again later"
+            );
             Some(delivery)
         }
         None => {
@@ -181,7 +196,9 @@ pub(crate) async fn deliver_once(
 ) -> Result<(), DeliveryFailure> {
     let host = &app.host;
     match receiver {
-        NotifyReceiver::Command => host.run_notify_command(notification).await.map_err(DeliveryFailure::from),
+        NotifyReceiver::Command => {
+            host.run_notify_command(notification).await.map_err(DeliveryFailure::from)
+        }
         NotifyReceiver::Webhook => send_webhook(&host.config().notify, notification).await,
         NotifyReceiver::Push => {
             let logins = app.tokens.logins();

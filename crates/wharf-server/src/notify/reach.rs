@@ -38,11 +38,13 @@ impl Reach {
 
     /// Resolves the URL's host and connects to an address that is allowed.
     pub(super) async fn connect(self, url: &WebhookUrl) -> Result<TcpStream, DeliveryFailure> {
-        let failed =
-            |error: std::io::Error| DeliveryFailure::temporary(format!("cannot connect to {}: {error}", url.origin()));
+        let failed = |error: std::io::Error| {
+            DeliveryFailure::temporary(format!("cannot connect to {}: {error}", url.origin()))
+        };
         let found = lookup_host((url.host.as_str(), url.port)).await.map_err(failed)?;
         // The connection goes to the checked addresses themselves: a second look at the name could find others.
-        let addresses: Vec<SocketAddr> = found.filter(|address| self.allows(address.ip())).collect();
+        let addresses: Vec<SocketAddr> =
+            found.filter(|address| self.allows(address.ip())).collect();
         if addresses.is_empty() {
             let why = format!("{} leads to no address that may be connected to", url.origin());
             return Err(DeliveryFailure::permanent(why));
@@ -81,7 +83,9 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     let v4 = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match (first, second) {
         // Translation to IPv4 (RFC 6052), and tunnels by 6to4.
-        (0x64, 0xff9b) if [third, fourth, fifth, sixth] == [0; 4] => is_public_v4(v4(seventh, eighth)),
+        (0x64, 0xff9b) if [third, fourth, fifth, sixth] == [0; 4] => {
+            is_public_v4(v4(seventh, eighth))
+        }
         (0x2002, _) => is_public_v4(v4(second, third)),
         // Protocol assignments, tunnels by Teredo among them, and documentation.
         (0x2001, 0..0x200 | 0xdb8) | (0x3fff, 0..0x1000) => false,
@@ -103,8 +107,14 @@ mod tests {
 
     #[test]
     fn only_public_addresses_are_allowed() {
-        for address in ["8.8.8.8", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "64:ff9b::808:808", "::ffff:8.8.8.8"]
-        {
+        for address in [
+            "8.8.8.8",
+            "172.32.0.1",
+            "100.128.0.1",
+            "2606:4700::1111",
+            "64:ff9b::808:808",
+            "::ffff:8.8.8.8",
+        ] {
             assert!(allows(FAR, address) && allows(NEAR, address), "{address}");
         }
         for address in [
@@ -151,7 +161,11 @@ mod tests {
         NEAR.connect(&url).await.unwrap();
         listener.accept().unwrap();
         let failure = FAR.connect(&url).await.unwrap_err();
-        assert!(!failure.can_retry && failure.why.contains("may be connected to"), "{}", failure.why);
+        assert!(
+            !failure.can_retry && failure.why.contains("may be connected to"),
+            "{}",
+            failure.why
+        );
         listener.set_nonblocking(true).unwrap();
         assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     }

@@ -44,7 +44,8 @@ pub(super) async fn send_webhook(
         let file = settings.webhook_secret_file.clone();
         let secret = read_files(move || read_secret(file.as_deref())).await?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let request = build_request(url, notification, secret.as_deref(), now).map_err(DeliveryFailure::permanent)?;
+        let request = build_request(url, notification, secret.as_deref(), now)
+            .map_err(DeliveryFailure::permanent)?;
         exchange(settings, url, Reach::Any, request).await
     };
     check_status(url, limit_time(settings, url, sending).await?)
@@ -71,7 +72,11 @@ async fn limit_time(
 }
 
 fn no_answer(url: &WebhookUrl, limit: Duration) -> DeliveryFailure {
-    DeliveryFailure::temporary(format!("{} did not answer within {} s", url.origin(), limit.as_secs_f32()))
+    DeliveryFailure::temporary(format!(
+        "{} did not answer within {} s",
+        url.origin(),
+        limit.as_secs_f32()
+    ))
 }
 
 /// Reads files on a thread that may wait for the disk.
@@ -80,14 +85,16 @@ async fn read_files<T: Send + 'static>(
 ) -> Result<T, DeliveryFailure> {
     let read = tokio::task::spawn_blocking(read).await;
     // A person may mend the files while the notification is tried again.
-    read.unwrap_or_else(|error| Err(error.to_string())).map_err(DeliveryFailure::temporary)
+    read.unwrap_or_else(|error| Err(error.to_string()))
+        .map_err(DeliveryFailure::temporary)
 }
 
 /// Returns the secret of the file, else of the variable; `None` if neither is set. A file that is set but cannot be used is
 /// an error: an unsigned request would be taken for a forged one, or worse, be believed.
 fn read_secret(file: Option<&Path>) -> Result<Option<Vec<u8>>, String> {
     let Some(path) = file else {
-        let secret = std::env::var_os(WEBHOOK_SECRET_VARIABLE).map(|secret| secret.into_encoded_bytes());
+        let secret =
+            std::env::var_os(WEBHOOK_SECRET_VARIABLE).map(|secret| secret.into_encoded_bytes());
         return Ok(secret.filter(|secret| !secret.is_empty()));
     };
     let shown = path.display();
@@ -116,7 +123,9 @@ fn build_request(
     if let Some(secret) = secret {
         request = request.header(SIGNATURE_HEADER, sign(secret, now, &body));
     }
-    request.body(Body::from(body)).map_err(|_| "the request cannot be made of notify.webhook".to_owned())
+    request
+        .body(Body::from(body))
+        .map_err(|_| "the request cannot be made of notify.webhook".to_owned())
 }
 
 /// Signs the time with the body, so that an old request cannot be sent again later.
@@ -135,31 +144,45 @@ async fn exchange(
 ) -> Result<StatusCode, DeliveryFailure> {
     let ca = settings.webhook_ca.clone();
     let is_https = url.is_https;
-    let tls = read_files(move || is_https.then(|| tls_client_config(ca.as_deref())).transpose()).await?;
-    let failed =
-        |error: std::io::Error| DeliveryFailure::temporary(format!("cannot connect to {}: {error}", url.origin()));
+    let tls =
+        read_files(move || is_https.then(|| tls_client_config(ca.as_deref())).transpose()).await?;
+    let failed = |error: std::io::Error| {
+        DeliveryFailure::temporary(format!("cannot connect to {}: {error}", url.origin()))
+    };
     let stream = reach.connect(url).await?;
     if let Some(config) = tls {
         let name = ServerName::try_from(url.host.clone()).map_err(|_| {
-            DeliveryFailure::permanent("notify.webhook: the host is no name that a certificate can have")
+            DeliveryFailure::permanent(
+                "notify.webhook: the host is no name that a certificate can have",
+            )
         })?;
-        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(failed)?;
+        let stream = TlsConnector::from(Arc::new(config))
+            .connect(name, stream)
+            .await
+            .map_err(failed)?;
         return send_request(url, stream, request).await;
     }
     // A name such as `localhost` may lead anywhere.
     let is_near = stream.peer_addr().is_ok_and(|peer| peer.ip().is_loopback());
     if !is_near && !settings.webhook_http {
-        let why = format!("{} leads to another machine, and http:// is only for this one", url.origin());
+        let why =
+            format!("{} leads to another machine, and http:// is only for this one", url.origin());
         return Err(DeliveryFailure::permanent(why));
     }
     send_request(url, stream, request).await
 }
 
-async fn send_request<S>(url: &WebhookUrl, stream: S, request: Request<Body>) -> Result<StatusCode, DeliveryFailure>
+async fn send_request<S>(
+    url: &WebhookUrl,
+    stream: S,
+    request: Request<Body>,
+) -> Result<StatusCode, DeliveryFailure>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let failed = |error: hyper::Error| DeliveryFailure::temporary(format!("{} did not answer: {error}", url.origin()));
+    let failed = |error: hyper::Error| {
+        DeliveryFailure::temporary(format!("{} did not answer: {error}", url.origin()))
+    };
     let mut builder = http1::Builder::new();
     builder.max_buf_size(MAX_ANSWER_HEAD_BYTES);
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(failed)?;
@@ -180,11 +203,17 @@ fn check_status(url: &WebhookUrl, status: StatusCode) -> Result<(), DeliveryFail
     }
     let why = format!("{} answered {status}", url.origin());
     if status.is_redirection() {
-        return Err(DeliveryFailure::permanent(format!("{why}; redirects are not followed: set the final URL")));
+        return Err(DeliveryFailure::permanent(format!(
+            "{why}; redirects are not followed: set the final URL"
+        )));
     }
-    let is_temporary =
-        status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
-    Err(if is_temporary { DeliveryFailure::temporary(why) } else { DeliveryFailure::permanent(why) })
+    let is_temporary = status.is_server_error()
+        || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
+    Err(if is_temporary {
+        DeliveryFailure::temporary(why)
+    } else {
+        DeliveryFailure::permanent(why)
+    })
 }
 
 #[cfg(test)]
@@ -195,7 +224,10 @@ mod tests {
     fn signature_covers_the_time_and_the_body() {
         // printf '1763405000.{}' | openssl dgst -sha256 -hmac key
         let signed = sign(b"key", 1_763_405_000, "{}");
-        assert_eq!(signed, "sha256=bd2442ebccfe676cd092c043ac3ea160eee0b3a7ea687372910315d47e5a903e");
+        assert_eq!(
+            signed,
+            "sha256=bd2442ebccfe676cd092c043ac3ea160eee0b3a7ea687372910315d47e5a903e"
+        );
         assert_ne!(sign(b"key", 1_763_405_001, "{}"), signed);
         assert_ne!(sign(b"kez", 1_763_405_000, "{}"), signed);
     }
@@ -205,7 +237,9 @@ mod tests {
         let url: WebhookUrl = "https://example.com/hook/secret".parse().unwrap();
         let check = |status: u16| check_status(&url, StatusCode::from_u16(status).unwrap());
         check(204).unwrap();
-        for (status, can_retry) in [(301, false), (400, false), (404, false), (408, true), (429, true), (500, true)] {
+        for (status, can_retry) in
+            [(301, false), (400, false), (404, false), (408, true), (429, true), (500, true)]
+        {
             let failure = check(status).unwrap_err();
             assert_eq!(failure.can_retry, can_retry, "{status}");
             assert!(!failure.why.contains("secret"), "{}", failure.why);
@@ -216,7 +250,13 @@ mod tests {
     async fn local_webhook(scheme: &str) -> (tokio::net::TcpListener, NotifySettings) {
         let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("{scheme}://{}/hook", server.local_addr().unwrap());
-        (server, NotifySettings { webhook: Some(url.parse().unwrap()), ..NotifySettings::default() })
+        (
+            server,
+            NotifySettings {
+                webhook: Some(url.parse().unwrap()),
+                ..NotifySettings::default()
+            },
+        )
     }
 
     #[tokio::test]
@@ -241,21 +281,31 @@ mod tests {
     fn file_that_blocks_its_reader_does_not_hang_the_runtime() {
         let dir = tempfile::tempdir().unwrap();
         let fifo = dir.path().join("fifo");
-        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .unwrap();
         for is_secret in [true, false] {
             let file = Some(fifo.clone());
             let (ended, outcome) = std::sync::mpsc::channel();
             std::thread::spawn(move || {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                let runtime =
+                    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 let failure = runtime.block_on(async {
                     let (_server, mut settings) = local_webhook("https").await;
-                    *(if is_secret { &mut settings.webhook_secret_file } else { &mut settings.webhook_ca }) = file;
+                    *(if is_secret {
+                        &mut settings.webhook_secret_file
+                    } else {
+                        &mut settings.webhook_ca
+                    }) = file;
                     send_webhook(&settings, &Notification::new_test()).await.unwrap_err()
                 });
                 ended.send(failure).unwrap();
             });
             let failure = outcome.recv_timeout(Duration::from_secs(20)).unwrap();
-            assert!(failure.can_retry && failure.why.contains("is not a regular file"), "{}", failure.why);
+            assert!(
+                failure.can_retry && failure.why.contains("is not a regular file"),
+                "{}",
+                failure.why
+            );
         }
     }
 
@@ -266,7 +316,11 @@ mod tests {
         read_secret(Some(&path)).unwrap_err();
         for (content, secret) in [("\n", None), ("s3cret\n", Some("s3cret"))] {
             std::fs::write(&path, content).unwrap();
-            assert_eq!(read_secret(Some(&path)).ok().flatten().as_deref(), secret.map(str::as_bytes), "{content:?}");
+            assert_eq!(
+                read_secret(Some(&path)).ok().flatten().as_deref(),
+                secret.map(str::as_bytes),
+                "{content:?}"
+            );
         }
         std::fs::write(&path, vec![b'x'; MAX_SECRET_BYTES + 1]).unwrap();
         read_secret(Some(&path)).unwrap_err();

@@ -65,17 +65,32 @@ impl PageBundle {
     fn build() -> Self {
         let mut hasher = blake3::Hasher::new();
         for (name, content) in PAGE_FILES {
-            hasher.update(name.as_bytes()).update(&content.len().to_le_bytes()).update(content);
+            hasher
+                .update(name.as_bytes())
+                .update(&content.len().to_le_bytes())
+                .update(content);
         }
         let version = shorten_tag(&hasher.finalize());
-        let files = PAGE_FILES.iter().map(|(name, content)| PageFile::new(name, with_version(name, content, &version)));
+        let files = PAGE_FILES
+            .iter()
+            .map(|(name, content)| PageFile::new(name, with_version(name, content, &version)));
         let files: Vec<_> = files.collect();
-        let index = files.iter().find(|file| file.name == "index.html").map(|file| file.plain.clone());
+        let index = files
+            .iter()
+            .find(|file| file.name == "index.html")
+            .map(|file| file.plain.clone());
         let index = String::from_utf8_lossy(&index.unwrap_or_default()).into_owned();
-        let index_with = |auth: &str| PageFile::new("index.html", index.replace(AUTH_WORD, auth).into());
+        let index_with =
+            |auth: &str| PageFile::new("index.html", index.replace(AUTH_WORD, auth).into());
         let open_index = index_with("none");
         let closed_index = index_with("token");
-        Self { version, files, content_policy: build_content_policy(&index), open_index, closed_index }
+        Self {
+            version,
+            files,
+            content_policy: build_content_policy(&index),
+            open_index,
+            closed_index,
+        }
     }
 
     fn find(&self, name: &str) -> Option<&PageFile> {
@@ -88,21 +103,31 @@ impl PageFile {
         let tag = shorten_tag(&blake3::hash(&plain));
         let media_type = HeaderValue::from_static(media_type_of(name));
         let is_text = media_type_of(name) != "image/png";
-        let compressed = (is_text && plain.len() >= MIN_COMPRESSED_BYTES).then(|| compress(&plain)).flatten();
-        let entity_tag = HeaderValue::try_from(format!("\"{tag}\"")).unwrap_or(HeaderValue::from_static("\"\""));
+        let compressed = (is_text && plain.len() >= MIN_COMPRESSED_BYTES)
+            .then(|| compress(&plain))
+            .flatten();
+        let entity_tag =
+            HeaderValue::try_from(format!("\"{tag}\"")).unwrap_or(HeaderValue::from_static("\"\""));
         Self { name, media_type, entity_tag, plain, compressed }
     }
 
     /// Returns the file, or 304 if the browser has it.
     fn respond(&self, request: &HeaderMap, caching: HeaderValue) -> Response {
-        let known = request.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+        let known = request
+            .get_all(header::IF_NONE_MATCH)
+            .iter()
+            .filter_map(|value| value.to_str().ok());
         let tag = self.entity_tag.to_str().unwrap_or_default();
-        let has_it = known.flat_map(|value| value.split(',')).any(|word| word.trim().trim_start_matches("W/") == tag);
+        let has_it = known
+            .flat_map(|value| value.split(','))
+            .any(|word| word.trim().trim_start_matches("W/") == tag);
         let mut response = match &self.compressed {
             _ if has_it => StatusCode::NOT_MODIFIED.into_response(),
             Some(compressed) if takes_gzip(request) => {
                 let mut response = Body::from(compressed.clone()).into_response();
-                response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+                response
+                    .headers_mut()
+                    .insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
                 response
             }
             Some(_) | None => Body::from(self.plain.clone()).into_response(),
@@ -167,8 +192,11 @@ fn respond_with(name: &str, request: &HeaderMap, caching: HeaderValue) -> Respon
 
 /// Returns the policy of the page: its own scripts and styles, no markup from text, no other page around it.
 fn build_content_policy(index: &str) -> HeaderValue {
-    let inline = index.split_once("<script type=\"importmap\">").and_then(|(_, rest)| rest.split_once("</script>"));
-    let hash = inline.map(|(script, _)| ring::digest::digest(&ring::digest::SHA256, script.as_bytes()));
+    let inline = index
+        .split_once("<script type=\"importmap\">")
+        .and_then(|(_, rest)| rest.split_once("</script>"));
+    let hash =
+        inline.map(|(script, _)| ring::digest::digest(&ring::digest::SHA256, script.as_bytes()));
     let mut scripts = "'self'".to_owned();
     if let Some(hash) = hash {
         let hash = base64::engine::general_purpose::STANDARD.encode(hash);
@@ -200,7 +228,10 @@ fn compress(plain: &[u8]) -> Option<Bytes> {
 }
 
 fn takes_gzip(request: &HeaderMap) -> bool {
-    let accepted = request.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    let accepted = request
+        .get_all(header::ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     accepted.flat_map(|value| value.split(',')).any(|word| {
         let (coding, quality) = word.trim().split_once(';').unwrap_or((word.trim(), ""));
         coding.eq_ignore_ascii_case("gzip") && quality.trim() != "q=0"

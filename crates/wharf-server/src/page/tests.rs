@@ -42,7 +42,10 @@ fn vendored_libraries_are_unchanged() {
         assert_eq!(digest, sum, "{name}");
         listed.insert(format!("vendor/{name}"));
     }
-    let vendored = PAGE_FILES.iter().map(|(name, _)| (*name).to_owned()).filter(|name| name.starts_with("vendor/"));
+    let vendored = PAGE_FILES
+        .iter()
+        .map(|(name, _)| (*name).to_owned())
+        .filter(|name| name.starts_with("vendor/"));
     assert_eq!(listed, vendored.collect());
 }
 
@@ -52,8 +55,13 @@ fn every_import_and_reference_leads_to_a_file() {
     for (name, content) in PAGE_FILES.iter().filter(|(name, _)| name.starts_with("js/")) {
         let text = std::str::from_utf8(content).unwrap();
         let folder = Path::new(name).parent().unwrap();
-        let imports = text.lines().filter(|line| line.starts_with("import ")).filter_map(|line| line.split('"').nth(1));
-        for target in imports.chain(text.split("import(\"").skip(1).filter_map(|rest| rest.split('"').next())) {
+        let imports = text
+            .lines()
+            .filter(|line| line.starts_with("import "))
+            .filter_map(|line| line.split('"').nth(1));
+        for target in
+            imports.chain(text.split("import(\"").skip(1).filter_map(|rest| rest.split('"').next()))
+        {
             if !target.starts_with('.') {
                 assert!(["preact", "preact/hooks"].contains(&target), "{name} imports {target}");
                 continue;
@@ -71,21 +79,37 @@ fn every_import_and_reference_leads_to_a_file() {
     }
     let index = String::from_utf8_lossy(&PAGE_BUNDLE.closed_index.plain).into_owned();
     let prefix = format!("page/{}/", PAGE_BUNDLE.version);
-    let referenced: Vec<_> = index.split(prefix.as_str()).skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    let referenced: Vec<_> = index
+        .split(prefix.as_str())
+        .skip(1)
+        .map(|rest| rest.split('"').next().unwrap())
+        .collect();
     assert!(referenced.len() >= 5, "{referenced:?}");
     assert!(referenced.iter().all(|name| known.contains(name)), "{referenced:?}");
 }
 
 #[test]
 fn own_scripts_make_no_markup_from_text() {
-    for (name, content) in PAGE_FILES.iter().filter(|(name, _)| name.starts_with("js/") || *name == "sw.js") {
+    for (name, content) in PAGE_FILES
+        .iter()
+        .filter(|(name, _)| name.starts_with("js/") || *name == "sw.js")
+    {
         let text = std::str::from_utf8(content).unwrap();
-        for banned in
-            ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "dangerously"]
-        {
+        for banned in [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "new Function",
+            "dangerously",
+        ] {
             assert!(!text.contains(banned), "{name} has {banned}");
         }
-        assert!(!text.contains("://") || !text.contains("fetch(\"http"), "{name} calls an absolute address");
+        assert!(
+            !text.contains("://") || !text.contains("fetch(\"http"),
+            "{name} calls an absolute address"
+        );
     }
 }
 
@@ -93,10 +117,13 @@ fn own_scripts_make_no_markup_from_text() {
 fn first_load_is_small() {
     let is_lazy = |name: &str| {
         ["vendor/highlight.js", "sw.js"].contains(&name)
-            || ["vendor/languages/", "vendor/licences/", "icons/"].iter().any(|folder| name.starts_with(folder))
+            || ["vendor/languages/", "vendor/licences/", "icons/"]
+                .iter()
+                .any(|folder| name.starts_with(folder))
     };
     let files = PAGE_BUNDLE.files.iter().filter(|file| !is_lazy(file.name));
-    let total: usize = files.map(|file| file.compressed.as_ref().unwrap_or(&file.plain).len()).sum();
+    let total: usize =
+        files.map(|file| file.compressed.as_ref().unwrap_or(&file.plain).len()).sum();
     assert!(total <= 120 * 1024, "the first load takes {total} bytes");
     // A much smaller figure would mean that files were forgotten.
     assert!(total >= 20 * 1024, "the first load takes {total} bytes");
@@ -107,7 +134,12 @@ fn browser_with_the_file_is_told_that_it_is_unchanged() {
     let file = PAGE_BUNDLE.find("app.css").unwrap();
     let mut request = HeaderMap::new();
     assert_eq!(file.respond(&request, CACHE_AND_ASK).status(), StatusCode::OK);
-    assert!(!file.respond(&request, CACHE_AND_ASK).headers().contains_key(header::CONTENT_ENCODING));
+    assert!(
+        !file
+            .respond(&request, CACHE_AND_ASK)
+            .headers()
+            .contains_key(header::CONTENT_ENCODING)
+    );
     request.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("br, gzip;q=0.8"));
     assert_eq!(file.respond(&request, CACHE_AND_ASK).headers()[header::CONTENT_ENCODING], "gzip");
     request.insert(header::IF_NONE_MATCH, file.entity_tag.clone());
@@ -117,5 +149,8 @@ fn browser_with_the_file_is_told_that_it_is_unchanged() {
 #[test]
 fn policy_names_the_import_map_by_its_hash() {
     let policy = PAGE_BUNDLE.content_policy.to_str().unwrap();
-    assert!(policy.contains("script-src 'self' 'sha256-") && !policy.contains("unsafe"), "{policy}");
+    assert!(
+        policy.contains("script-src 'self' 'sha256-") && !policy.contains("unsafe"),
+        "{policy}"
+    );
 }

@@ -34,7 +34,11 @@ impl KeyType for DerivedLength {
 }
 
 /// Returns the body of the request to the push service.
-pub(super) fn encrypt_message(message: &[u8], browser_key: &[u8], auth_secret: &[u8]) -> Result<Vec<u8>, EncryptError> {
+pub(super) fn encrypt_message(
+    message: &[u8],
+    browser_key: &[u8],
+    auth_secret: &[u8],
+) -> Result<Vec<u8>, EncryptError> {
     let random = SystemRandom::new();
     let mut salt = [0; SALT_BYTES];
     random.fill(&mut salt).map_err(|_| EncryptError)?;
@@ -42,7 +46,16 @@ pub(super) fn encrypt_message(message: &[u8], browser_key: &[u8], auth_secret: &
     let own_key = own.compute_public_key().map_err(|_| EncryptError)?;
     let peer = UnparsedPublicKey::new(&ECDH_P256, browser_key);
     agree_ephemeral(own, &peer, |shared| {
-        seal(message, &Agreement { shared, browser_key, own_key: own_key.as_ref(), auth_secret, salt })
+        seal(
+            message,
+            &Agreement {
+                shared,
+                browser_key,
+                own_key: own_key.as_ref(),
+                auth_secret,
+                salt,
+            },
+        )
     })
     .map_err(|_| EncryptError)?
 }
@@ -62,18 +75,25 @@ fn seal(message: &[u8], agreed: &Agreement<'_>) -> Result<Vec<u8>, EncryptError>
     }
     let info = [b"WebPush: info\0".as_slice(), agreed.browser_key, agreed.own_key];
     let key_material: [u8; 32] = derive(agreed.auth_secret, agreed.shared, &info)?;
-    let key: [u8; KEY_BYTES] = derive(&agreed.salt, &key_material, &[b"Content-Encoding: aes128gcm\0"])?;
-    let nonce: [u8; NONCE_BYTES] = derive(&agreed.salt, &key_material, &[b"Content-Encoding: nonce\0"])?;
+    let key: [u8; KEY_BYTES] =
+        derive(&agreed.salt, &key_material, &[b"Content-Encoding: aes128gcm\0"])?;
+    let nonce: [u8; NONCE_BYTES] =
+        derive(&agreed.salt, &key_material, &[b"Content-Encoding: nonce\0"])?;
     let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key).map_err(|_| EncryptError)?);
     let mut record = [message, &[LAST_RECORD_MARK]].concat();
     let nonce = Nonce::assume_unique_for_key(nonce);
-    key.seal_in_place_append_tag(nonce, Aad::empty(), &mut record).map_err(|_| EncryptError)?;
+    key.seal_in_place_append_tag(nonce, Aad::empty(), &mut record)
+        .map_err(|_| EncryptError)?;
     let key_length = u8::try_from(agreed.own_key.len()).map_err(|_| EncryptError)?;
     let record_size = RECORD_BYTES.to_be_bytes();
     Ok([&agreed.salt, record_size.as_slice(), &[key_length], agreed.own_key, &record].concat())
 }
 
-fn derive<const LENGTH: usize>(salt: &[u8], secret: &[u8], info: &[&[u8]]) -> Result<[u8; LENGTH], EncryptError> {
+fn derive<const LENGTH: usize>(
+    salt: &[u8],
+    secret: &[u8],
+    info: &[&[u8]],
+) -> Result<[u8; LENGTH], EncryptError> {
     let mut derived = [0; LENGTH];
     let key = Salt::new(HKDF_SHA256, salt).extract(secret);
     let expanded = key.expand(info, DerivedLength(LENGTH)).map_err(|_| EncryptError)?;
@@ -95,9 +115,12 @@ mod tests {
     #[test]
     fn message_of_the_rfc_is_encrypted_as_there() {
         // RFC 8291, appendix A.
-        let own_key = bytes("BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8");
-        let browser_key =
-            bytes("BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4");
+        let own_key = bytes(
+            "BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8",
+        );
+        let browser_key = bytes(
+            "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+        );
         let agreed = Agreement {
             shared: &bytes("kyrL1jIIOHEzg3sM2ZWRHDRB62YACZhhSlknJ672kSs"),
             browser_key: &browser_key,
@@ -125,10 +148,14 @@ mod tests {
         let opened = agree_ephemeral(browser, &peer, |shared| {
             let info = [b"WebPush: info\0".as_slice(), browser_key.as_ref(), own_key];
             let material: [u8; 32] = derive(&auth, shared, &info).unwrap();
-            let key: [u8; KEY_BYTES] = derive(salt, &material, &[b"Content-Encoding: aes128gcm\0"]).unwrap();
-            let nonce: [u8; NONCE_BYTES] = derive(salt, &material, &[b"Content-Encoding: nonce\0"]).unwrap();
+            let key: [u8; KEY_BYTES] =
+                derive(salt, &material, &[b"Content-Encoding: aes128gcm\0"]).unwrap();
+            let nonce: [u8; NONCE_BYTES] =
+                derive(salt, &material, &[b"Content-Encoding: nonce\0"]).unwrap();
             let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key).unwrap());
-            key.open_in_place(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut record).unwrap().to_vec()
+            key.open_in_place(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut record)
+                .unwrap()
+                .to_vec()
         });
         assert_eq!(opened.unwrap(), b"a session needs you\x02");
     }

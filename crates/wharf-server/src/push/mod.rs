@@ -17,7 +17,10 @@ use hyper::{Request, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use wharf_api::{PushDelivery, PushSubscriptionArgs};
-use wharf_host::{Config, Notification, NotifyKind, NotifySettings, Now, WebhookUrl, format_timestamp, write_private};
+use wharf_host::{
+    Config, Notification, NotifyKind, NotifySettings, Now, WebhookUrl, format_timestamp,
+    write_private,
+};
 
 use crate::notify::{DeliveryFailure, Reach, post_request};
 use encrypt::{AUTH_BYTES, POINT_BYTES, encrypt_message};
@@ -72,7 +75,9 @@ struct State {
 /// Why a subscription is not taken.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SubscribeError {
-    #[error("endpoint: must be an https:// URL of at most {MAX_ENDPOINT_BYTES} bytes, at a public address")]
+    #[error(
+        "endpoint: must be an https:// URL of at most {MAX_ENDPOINT_BYTES} bytes, at a public address"
+    )]
     Endpoint,
     #[error("keys: p256dh must be a point of P-256 and auth 16 bytes, both in base64url")]
     Keys,
@@ -119,7 +124,11 @@ impl PushDevices {
     }
 
     /// Keeps the subscription of a login instead of an earlier one.
-    pub(crate) fn subscribe(&self, login: &str, args: PushSubscriptionArgs) -> Result<(), SubscribeError> {
+    pub(crate) fn subscribe(
+        &self,
+        login: &str,
+        args: PushSubscriptionArgs,
+    ) -> Result<(), SubscribeError> {
         let url = args.endpoint.parse::<WebhookUrl>().map_err(|_| SubscribeError::Endpoint)?;
         if args.endpoint.len() > MAX_ENDPOINT_BYTES || !(url.is_https || url.names_this_machine()) {
             return Err(SubscribeError::Endpoint);
@@ -127,13 +136,21 @@ impl PushDevices {
         if self.reach.refuses_literal(&url) {
             return Err(SubscribeError::Endpoint);
         }
-        let has_length = |text: &str, length| URL_SAFE_NO_PAD.decode(text).is_ok_and(|bytes| bytes.len() == length);
+        let has_length = |text: &str, length| {
+            URL_SAFE_NO_PAD.decode(text).is_ok_and(|bytes| bytes.len() == length)
+        };
         if !has_length(&args.keys.p256dh, POINT_BYTES) || !has_length(&args.keys.auth, AUTH_BYTES) {
             return Err(SubscribeError::Keys);
         }
-        let subscription = Subscription { endpoint: args.endpoint, p256dh: args.keys.p256dh, auth: args.keys.auth };
+        let subscription = Subscription {
+            endpoint: args.endpoint,
+            p256dh: args.keys.p256dh,
+            auth: args.keys.auth,
+        };
         let mut state = self.lock();
-        if !state.subscriptions.contains_key(login) && state.subscriptions.len() >= MAX_SUBSCRIPTIONS {
+        if !state.subscriptions.contains_key(login)
+            && state.subscriptions.len() >= MAX_SUBSCRIPTIONS
+        {
             return Err(SubscribeError::TooMany);
         }
         state.subscriptions.insert(login.to_owned(), subscription);
@@ -166,7 +183,13 @@ impl PushDevices {
         notification: &Notification,
         may_know: impl Fn(&str) -> bool,
     ) -> Result<(), DeliveryFailure> {
-        let logins: Vec<String> = self.lock().subscriptions.keys().filter(|login| may_know(login)).cloned().collect();
+        let logins: Vec<String> = self
+            .lock()
+            .subscriptions
+            .keys()
+            .filter(|login| may_know(login))
+            .cloned()
+            .collect();
         let mut failures = Vec::new();
         for login in &logins {
             if let Err(failure) = self.send_to(config, login, notification).await {
@@ -191,7 +214,9 @@ impl PushDevices {
             (state.key.clone(), state.subscriptions.get(login).cloned())
         };
         let (Some(key), Some(subscription)) = (key, subscription) else {
-            return Err(DeliveryFailure::permanent("this device has not subscribed to push messages"));
+            return Err(DeliveryFailure::permanent(
+                "this device has not subscribed to push messages",
+            ));
         };
         let sent = self.deliver(config, &key, &subscription, notification).await;
         if let Err((_, Some(StatusCode::NOT_FOUND | StatusCode::GONE))) = &sent {
@@ -222,11 +247,18 @@ impl PushDevices {
         notification: &Notification,
     ) -> Result<(), DeliveryError> {
         let permanent = |why: &str| (DeliveryFailure::permanent(why), None);
-        let url: WebhookUrl = subscription.endpoint.parse().map_err(|_| permanent("the endpoint cannot be read"))?;
+        let url: WebhookUrl = subscription
+            .endpoint
+            .parse()
+            .map_err(|_| permanent("the endpoint cannot be read"))?;
         let decode = |text: &str| URL_SAFE_NO_PAD.decode(text).unwrap_or_default();
         let message = build_message(notification);
-        let body = encrypt_message(message.as_bytes(), &decode(&subscription.p256dh), &decode(&subscription.auth))
-            .map_err(|error| permanent(&error.to_string()))?;
+        let body = encrypt_message(
+            message.as_bytes(),
+            &decode(&subscription.p256dh),
+            &decode(&subscription.auth),
+        )
+        .map_err(|error| permanent(&error.to_string()))?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let authorization = key
             .authorization(&url.origin(), &contact(config), now)
@@ -241,14 +273,21 @@ impl PushDevices {
             .header("urgency", if is_ask { "high" } else { "normal" })
             .body(Body::from(body))
             .map_err(|_| permanent("the request cannot be made of the endpoint"))?;
-        let settings = NotifySettings { timeout: config.notify.timeout, ..NotifySettings::default() };
-        let status = post_request(&settings, &url, self.reach, request).await.map_err(|failure| (failure, None))?;
+        let settings =
+            NotifySettings { timeout: config.notify.timeout, ..NotifySettings::default() };
+        let status = post_request(&settings, &url, self.reach, request)
+            .await
+            .map_err(|failure| (failure, None))?;
         if status.is_success() {
             return Ok(());
         }
         let why = format!("{} answered {status}", url.origin());
         let is_temporary = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
-        let failure = if is_temporary { DeliveryFailure::temporary(why) } else { DeliveryFailure::permanent(why) };
+        let failure = if is_temporary {
+            DeliveryFailure::temporary(why)
+        } else {
+            DeliveryFailure::permanent(why)
+        };
         Err((failure, Some(status)))
     }
 
@@ -305,7 +344,10 @@ fn build_message(notification: &Notification) -> String {
         Some(NotifyKind::Finished) => "finished",
         None => "this is a test: notifications arrive here",
     };
-    let body = notification.text.as_deref().map_or_else(|| state.to_owned(), |text| format!("{state}: {text}"));
+    let body = notification
+        .text
+        .as_deref()
+        .map_or_else(|| state.to_owned(), |text| format!("{state}: {text}"));
     let target = match (&notification.session_id, &notification.row) {
         (Some(session), Some(row)) => format!("#/s/{session}/r/{row}"),
         (Some(session), None) => format!("#/s/{session}"),
@@ -350,10 +392,17 @@ mod tests {
     fn subscription_that_cannot_be_used_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let devices = PushDevices::load(folder.path(), NEAR);
-        for endpoint in
-            ["http://push.example/1", "ftp://push.example", "", &format!("https://x.example/{}", "y".repeat(2_000))]
-        {
-            assert_eq!(devices.subscribe("tok_a", args(endpoint)), Err(SubscribeError::Endpoint), "{endpoint}");
+        for endpoint in [
+            "http://push.example/1",
+            "ftp://push.example",
+            "",
+            &format!("https://x.example/{}", "y".repeat(2_000)),
+        ] {
+            assert_eq!(
+                devices.subscribe("tok_a", args(endpoint)),
+                Err(SubscribeError::Endpoint),
+                "{endpoint}"
+            );
         }
         let mut wrong = args("https://push.example/1");
         wrong.keys.auth = "short".to_owned();
@@ -365,22 +414,34 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let far = PushDevices::load(folder.path(), Reach::Public { with_loopback: false });
         let near = PushDevices::load(folder.path(), NEAR);
-        for endpoint in
-            ["https://10.0.0.1/x", "https://[fe80::1]/x", "https://169.254.169.254/", "https://[::ffff:192.168.0.1]/"]
-        {
+        for endpoint in [
+            "https://10.0.0.1/x",
+            "https://[fe80::1]/x",
+            "https://169.254.169.254/",
+            "https://[::ffff:192.168.0.1]/",
+        ] {
             for devices in [&far, &near] {
-                assert_eq!(devices.subscribe("tok_a", args(endpoint)), Err(SubscribeError::Endpoint), "{endpoint}");
+                assert_eq!(
+                    devices.subscribe("tok_a", args(endpoint)),
+                    Err(SubscribeError::Endpoint),
+                    "{endpoint}"
+                );
             }
         }
         for endpoint in ["http://127.0.0.1:9/x", "https://[::1]/x"] {
-            assert_eq!(far.subscribe("tok_a", args(endpoint)), Err(SubscribeError::Endpoint), "{endpoint}");
+            assert_eq!(
+                far.subscribe("tok_a", args(endpoint)),
+                Err(SubscribeError::Endpoint),
+                "{endpoint}"
+            );
             near.subscribe("tok_a", args(endpoint)).unwrap();
         }
     }
 
     #[test]
     fn message_says_which_session_and_where_to_look() {
-        let test: serde_json::Value = serde_json::from_str(&build_message(&Notification::new_test())).unwrap();
+        let test: serde_json::Value =
+            serde_json::from_str(&build_message(&Notification::new_test())).unwrap();
         assert_eq!((&test["title"], &test["target"]), (&json!("Wharf"), &json!("#/devices")));
     }
 }

@@ -19,13 +19,20 @@ pub(super) struct SenderKey {
 impl SenderKey {
     /// Creates a key.
     pub(super) fn generate() -> Option<Self> {
-        let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).ok()?;
+        let document =
+            EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())
+                .ok()?;
         Self::from_document(document.as_ref())
     }
 
     /// Reads a key in PKCS #8.
     pub(super) fn from_document(document: &[u8]) -> Option<Self> {
-        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document, &SystemRandom::new()).ok()?;
+        let pair = EcdsaKeyPair::from_pkcs8(
+            &ECDSA_P256_SHA256_FIXED_SIGNING,
+            document,
+            &SystemRandom::new(),
+        )
+        .ok()?;
         Some(Self { pair, document: document.to_vec() })
     }
 
@@ -40,9 +47,15 @@ impl SenderKey {
     }
 
     /// Returns the header `Authorization` for a service: who sends, to which service, until when.
-    pub(super) fn authorization(&self, service: &str, contact: &str, now_seconds: u64) -> Option<String> {
+    pub(super) fn authorization(
+        &self,
+        service: &str,
+        contact: &str,
+        now_seconds: u64,
+    ) -> Option<String> {
         let header = json!({ "typ": "JWT", "alg": "ES256" });
-        let claims = json!({ "aud": service, "exp": now_seconds + SIGNATURE_SECONDS, "sub": contact });
+        let claims =
+            json!({ "aud": service, "exp": now_seconds + SIGNATURE_SECONDS, "sub": contact });
         let encode = |value: serde_json::Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let signed = format!("{}.{}", encode(header), encode(claims));
         let signature = self.pair.sign(&SystemRandom::new(), signed.as_bytes()).ok()?;
@@ -61,13 +74,19 @@ mod tests {
     fn service_can_check_the_signature_with_the_public_key() {
         let key = SenderKey::generate().unwrap();
         let key = SenderKey::from_document(key.document()).unwrap();
-        let header = key.authorization("https://push.example", "mailto:me@box.example", 1_000).unwrap();
+        let header = key
+            .authorization("https://push.example", "mailto:me@box.example", 1_000)
+            .unwrap();
         let (token, public) = header.strip_prefix("vapid t=").unwrap().split_once(", k=").unwrap();
         let (signed, signature) = token.rsplit_once('.').unwrap();
         let decode = |text: &str| URL_SAFE_NO_PAD.decode(text).unwrap();
         let verifier = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, decode(public));
         verifier.verify(signed.as_bytes(), &decode(signature)).unwrap();
-        let claims: serde_json::Value = serde_json::from_slice(&decode(signed.split_once('.').unwrap().1)).unwrap();
-        assert_eq!((&claims["aud"], &claims["exp"]), (&json!("https://push.example"), &json!(1_000 + 12 * 3_600)));
+        let claims: serde_json::Value =
+            serde_json::from_slice(&decode(signed.split_once('.').unwrap().1)).unwrap();
+        assert_eq!(
+            (&claims["aud"], &claims["exp"]),
+            (&json!("https://push.example"), &json!(1_000 + 12 * 3_600))
+        );
     }
 }

@@ -34,7 +34,9 @@ pub(super) async fn list_all_asks(
     caller: Caller,
     QueryParams(query): QueryParams<AskQuery>,
 ) -> Result<Response, Fault> {
-    app.large_responses.respond(|| use_cases::list_all_asks(&app, &caller, &query)).await
+    app.large_responses
+        .respond(|| use_cases::list_all_asks(&app, &caller, &query))
+        .await
 }
 
 /// Says how far the caller's person has seen the session. The mark never falls.

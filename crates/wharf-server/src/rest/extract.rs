@@ -45,7 +45,8 @@ impl FromRequestParts<App> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Fault> {
         let identity = parts.extensions.get::<Identity>().cloned();
-        let identity = identity.ok_or_else(|| Fault::new(ErrorCode::UNAUTHORIZED, "the request has no identity"))?;
+        let identity = identity
+            .ok_or_else(|| Fault::new(ErrorCode::UNAUTHORIZED, "the request has no identity"))?;
         let name = header_text(&parts.headers, &CLIENT_NAME_HEADER)
             .or_else(|| header_text(&parts.headers, &header::USER_AGENT));
         Ok(Self::new(identity, name).with_chosen_id(read_chosen_id(&parts.headers)?))
@@ -60,7 +61,10 @@ impl FromRequestParts<App> for IdempotencyKey {
             None => Ok(Self(None)),
             Some(key) => match key.to_str() {
                 Ok(key) => Ok(Self(Some(key.trim().to_owned()))),
-                Err(_) => Err(Fault::new(ErrorCode::INVALID_IDEMPOTENCY_KEY, "Idempotency-Key: is not plain ASCII")),
+                Err(_) => Err(Fault::new(
+                    ErrorCode::INVALID_IDEMPOTENCY_KEY,
+                    "Idempotency-Key: is not plain ASCII",
+                )),
             },
         }
     }
@@ -70,7 +74,9 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for QueryParams<T> {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Fault> {
-        let refused = |detail| Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_query");
+        let refused = |detail| {
+            Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_query")
+        };
         read_query(&parts.uri).map(Self).map_err(refused)
     }
 }
@@ -110,7 +116,9 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
 pub(super) fn unfit_body(why: UnfitValues) -> Fault {
     match why {
         UnfitValues::NotJson(detail) => Fault::new(ErrorCode::MALFORMED_JSON, detail),
-        UnfitValues::Member(detail) => Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_body"),
+        UnfitValues::Member(detail) => {
+            Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_body")
+        }
     }
 }
 
@@ -122,7 +130,8 @@ fn check_values(body: &[u8]) -> Result<(), Fault> {
     let Ok(body) = Json::parse(body) else { return Ok(()) };
     for (name, value) in body.members().filter(|(name, _)| VALUE_MEMBERS.contains(&name.as_ref())) {
         wharf_json::check_exact(value).map_err(|error| {
-            Fault::new(ErrorCode::INVALID_PARAMS, format!("{name}: {error}")).with_legacy_code("invalid_body")
+            Fault::new(ErrorCode::INVALID_PARAMS, format!("{name}: {error}"))
+                .with_legacy_code("invalid_body")
         })?;
     }
     Ok(())
@@ -138,7 +147,9 @@ impl<T: DeserializeOwned> FromRequest<App> for OptionalJsonBody<T> {
             return Ok(Self(None));
         }
         let request = Request::from_parts(head, bytes.into());
-        JsonBody::from_request(request, app).await.map(|JsonBody(value)| Self(Some(value)))
+        JsonBody::from_request(request, app)
+            .await
+            .map(|JsonBody(value)| Self(Some(value)))
     }
 }
 
@@ -158,7 +169,8 @@ pub(super) async fn refuse_observers(request: Request, next: Next) -> Result<Res
 fn read_chosen_id(headers: &HeaderMap) -> Result<Option<ChosenId>, Fault> {
     let Some(id) = headers.get(CLIENT_ID_HEADER) else { return Ok(None) };
     let parsed = id.to_str().map_err(|_| InvalidChosenId).and_then(ChosenId::parse);
-    let refused = |error| Fault::new(ErrorCode::INVALID_CLIENT_ID, format!("Wharf-Client-Id: {error}"));
+    let refused =
+        |error| Fault::new(ErrorCode::INVALID_CLIENT_ID, format!("Wharf-Client-Id: {error}"));
     parsed.map(Some).map_err(refused)
 }
 
@@ -167,12 +179,15 @@ fn header_text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str>
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let kind = header_text(headers, &header::CONTENT_TYPE).and_then(|value| value.split(';').next());
+    let kind =
+        header_text(headers, &header::CONTENT_TYPE).and_then(|value| value.split(';').next());
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
 /// Returns true if the header `Prefer` lists this preference.
 pub(super) fn has_preference(headers: &HeaderMap, preference: &str) -> bool {
     let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split([',', ';'])).any(|value| value.trim().eq_ignore_ascii_case(preference))
+    values
+        .flat_map(|value| value.split([',', ';']))
+        .any(|value| value.trim().eq_ignore_ascii_case(preference))
 }

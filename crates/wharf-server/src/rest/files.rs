@@ -12,7 +12,9 @@ use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(find_session_files)).routes(routes!(find_directory_files))
+    OpenApiRouter::new()
+        .routes(routes!(find_session_files))
+        .routes(routes!(find_directory_files))
 }
 
 /// Files and directories of the session by a part of their name. Ignored files are left out. The answer comes within 50 ms;

@@ -34,6 +34,9 @@ pub(super) async fn check_readiness(State(app): State<App>) -> Result<&'static s
     get, path = "/debug/sessions", tag = "host", operation_id = "debug_sessions",
     responses((status = 200, description = "The newest first", body = ProcessList))
 )]
-pub(super) async fn list_processes(State(app): State<App>, caller: Caller) -> Result<Json<ProcessList>, Fault> {
+pub(super) async fn list_processes(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<Json<ProcessList>, Fault> {
     use_cases::list_processes(&app, &caller).map(Json)
 }

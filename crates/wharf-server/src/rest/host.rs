@@ -25,7 +25,10 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     get, path = "/host", tag = "host", operation_id = "describe_host",
     responses((status = 200, description = "The host", body = HostInfo), (status = 403, description = "`host_only`"))
 )]
-pub(super) async fn describe_host(State(app): State<App>, caller: Caller) -> Result<Json<HostInfo>, Fault> {
+pub(super) async fn describe_host(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<Json<HostInfo>, Fault> {
     use_cases::describe_host(&app, &caller).map(Json)
 }
 
@@ -34,7 +37,10 @@ pub(super) async fn describe_host(State(app): State<App>, caller: Caller) -> Res
     get, path = "/host/settings", tag = "host", operation_id = "list_settings",
     responses((status = 200, description = "The settings", body = HostSettingList), (status = 403, description = "`admin_only`"))
 )]
-pub(super) async fn list_settings(State(app): State<App>, caller: Caller) -> Result<Json<HostSettingList>, Fault> {
+pub(super) async fn list_settings(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<Json<HostSettingList>, Fault> {
     use_cases::list_settings(&app, &caller).map(Json)
 }
 
@@ -48,7 +54,10 @@ pub(super) async fn list_settings(State(app): State<App>, caller: Caller) -> Res
         (status = 409, description = "`invalid_settings`"),
     )
 )]
-pub(super) async fn reload_settings(State(app): State<App>, caller: Caller) -> Result<Json<ReloadReceipt>, Fault> {
+pub(super) async fn reload_settings(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<Json<ReloadReceipt>, Fault> {
     use_cases::reload_settings(&app, &caller).await.map(Json)
 }
 

@@ -13,7 +13,10 @@ use crate::fault::Fault;
 use crate::use_cases::{self, AgentLogRequest, Caller};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list_events)).routes(routes!(read_output)).routes(routes!(read_agent_log))
+    OpenApiRouter::new()
+        .routes(routes!(list_events))
+        .routes(routes!(read_output))
+        .routes(routes!(read_agent_log))
 }
 
 /// The log of a session, a page at a time.
@@ -31,7 +34,9 @@ pub(super) async fn list_events(
     PathParams(id): PathParams<String>,
     QueryParams(args): QueryParams<EventQuery>,
 ) -> Result<Response, Fault> {
-    app.large_responses.respond(|| use_cases::list_events(&app, &caller, &id, &args)).await
+    app.large_responses
+        .respond(|| use_cases::list_events(&app, &caller, &id, &args))
+        .await
 }
 
 /// The newest lines of what the agent did and said.
@@ -48,7 +53,9 @@ pub(super) async fn read_output(
     PathParams(id): PathParams<String>,
     QueryParams(args): QueryParams<OutputQuery>,
 ) -> Result<Response, Fault> {
-    app.large_responses.respond(|| use_cases::read_output(&app, &caller, &id, &args)).await
+    app.large_responses
+        .respond(|| use_cases::read_output(&app, &caller, &id, &args))
+        .await
 }
 
 /// The newest lines that the session's agents wrote to stderr, and those on stdout that are not JSON. With `after` the lines

@@ -6,15 +6,17 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use wharf_api::{CodesWithdrawn, ErrorCode, LoggedIn, LoggedOut, LoginArgs, LoginCode, LoginCodeArgs};
+use wharf_api::{
+    CodesWithdrawn, ErrorCode, LoggedIn, LoggedOut, LoginArgs, LoginCode, LoginCodeArgs,
+};
 use wharf_host::core::Millis;
 use wharf_host::random_text;
 
 use super::extract::{JsonBody, unfit_body};
 use crate::App;
 use crate::auth::{
-    Access, CodeRefused, CookieScope, Identity, LOGIN_CODE_LIFETIME, MAX_LOGIN_CODE_LIFETIME, TokenTerms,
-    TokensFileError, is_label, login_cookie,
+    Access, CodeRefused, CookieScope, Identity, LOGIN_CODE_LIFETIME, MAX_LOGIN_CODE_LIFETIME,
+    TokenTerms, TokensFileError, is_label, login_cookie,
 };
 use crate::fault::Fault;
 use crate::guard::{cookie_scope, peer_of, refuse_login};
@@ -48,7 +50,8 @@ pub(super) async fn make_code(
     JsonBody(args): JsonBody<LoginCodeArgs>,
 ) -> Result<(StatusCode, Json<LoginCode>), Fault> {
     if caller.identity.token.as_deref().is_some_and(|id| app.tokens.is_login(id)) {
-        let detail = "a page that is logged in cannot make login codes; use a token, or: wharf token code";
+        let detail =
+            "a page that is logged in cannot make login codes; use a token, or: wharf token code";
         return Err(Fault::new(ErrorCode::BEYOND_OWN_RIGHTS, detail));
     }
     let lifetime = args.code_seconds.map_or(LOGIN_CODE_LIFETIME, Duration::from_secs);
@@ -63,7 +66,10 @@ pub(super) async fn make_code(
         let detail = "too many login codes are unused; they expire within ten minutes";
         Fault::new(ErrorCode::TOO_MANY_CODES, detail)
     })?;
-    Ok((StatusCode::CREATED, Json(LoginCode { code, good_for_seconds: lifetime.as_secs(), role, workspace })))
+    Ok((
+        StatusCode::CREATED,
+        Json(LoginCode { code, good_for_seconds: lifetime.as_secs(), role, workspace }),
+    ))
 }
 
 /// Withdraws the codes of the caller that were not used.
@@ -107,7 +113,9 @@ pub(super) async fn log_in(State(app): State<App>, request: Request) -> Response
 /// Returns why a code is refused, and what to do.
 const fn describe_refusal(refused: CodeRefused) -> &'static str {
     match refused {
-        CodeRefused::Used => "this code was used already: a code works once; make another with: wharf web",
+        CodeRefused::Used => {
+            "this code was used already: a code works once; make another with: wharf web"
+        }
         CodeRefused::Expired => "this code has expired; make another with: wharf web",
         CodeRefused::Unknown => "this host has not made such a code; make one with: wharf web",
     }
@@ -115,7 +123,10 @@ const fn describe_refusal(refused: CodeRefused) -> &'static str {
 
 /// Reads a login's body. Anyone may send it without a token, so it is small and counts against no shared limit.
 async fn read_code(headers: &HeaderMap, body: axum::body::Body) -> Result<LoginArgs, Fault> {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok())
+        .unwrap_or_default();
     if !kind.starts_with("application/json") {
         let detail = "send the code as JSON, with `Content-Type: application/json`";
         return Err(Fault::new(ErrorCode::UNSUPPORTED_MEDIA_TYPE, detail));
@@ -124,9 +135,10 @@ async fn read_code(headers: &HeaderMap, body: axum::body::Body) -> Result<LoginA
         Fault::new(ErrorCode::CUT_OFF, "the body was not complete in time; send it faster")
             .with_status(StatusCode::REQUEST_TIMEOUT)
     };
-    let read = tokio::time::timeout(CODE_READ_TIMEOUT, axum::body::to_bytes(body, MAX_CODE_BODY_BYTES))
-        .await
-        .map_err(|_| late())?;
+    let read =
+        tokio::time::timeout(CODE_READ_TIMEOUT, axum::body::to_bytes(body, MAX_CODE_BODY_BYTES))
+            .await
+            .map_err(|_| late())?;
     let read = read.map_err(|_| {
         let detail =
             format!("the body is cut off, or longer than the {MAX_CODE_BODY_BYTES} bytes that a code may take");
@@ -149,28 +161,43 @@ pub(super) async fn log_out(
     let scope = cookie_scope(&app, &headers);
     let mut response = run_blocking(move || {
         let login = identity.token.as_deref().filter(|id| app.tokens.is_login(id));
-        login.map_or(Ok(()), |id| app.tokens.revoke(id)).map_err(|error| tokens_unwritable(&error))?;
+        login
+            .map_or(Ok(()), |id| app.tokens.revoke(id))
+            .map_err(|error| tokens_unwritable(&error))?;
         Ok(Json(LoggedOut { ok: login.is_some() }).into_response())
     })
     .await;
-    response.headers_mut().extend(login_cookie(None, 0, &scope).map(|cookie| (header::SET_COOKIE, cookie)));
+    response
+        .headers_mut()
+        .extend(login_cookie(None, 0, &scope).map(|cookie| (header::SET_COOKIE, cookie)));
     response
 }
 
 /// Runs a change that waits for the disk on a thread for blocking work.
-async fn run_blocking(change: impl FnOnce() -> Result<Response, Fault> + Send + 'static) -> Response {
+async fn run_blocking(
+    change: impl FnOnce() -> Result<Response, Fault> + Send + 'static,
+) -> Response {
     let gone = || Fault::new(ErrorCode::UNAVAILABLE, "the host is stopping");
     let done = tokio::task::spawn_blocking(change).await.map_err(|_| gone());
     done.flatten().unwrap_or_else(IntoResponse::into_response)
 }
 
 /// Returns the terms of the login, or a fault if they exceed the rights of the caller that asks for it.
-fn check_login_terms(app: &App, asker: &Identity, args: LoginCodeArgs) -> Result<TokenTerms, Fault> {
-    let unfit = |detail: String| Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_body");
+fn check_login_terms(
+    app: &App,
+    asker: &Identity,
+    args: LoginCodeArgs,
+) -> Result<TokenTerms, Fault> {
+    let unfit = |detail: String| {
+        Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_body")
+    };
     let beyond = |detail: &str| Fault::new(ErrorCode::BEYOND_OWN_RIGHTS, detail);
     // A token of one workspace cannot be an admin's.
-    let most = if args.workspace.is_some() { asker.access.min(Access::Controller) } else { asker.access };
-    let role = args.role.map(|role| role.parse::<Access>().map_err(|error| unfit(format!("role: {error}"))));
+    let most =
+        if args.workspace.is_some() { asker.access.min(Access::Controller) } else { asker.access };
+    let role = args
+        .role
+        .map(|role| role.parse::<Access>().map_err(|error| unfit(format!("role: {error}"))));
     let access = role.transpose()?.unwrap_or(most);
     if access > most {
         return Err(beyond(
@@ -186,21 +213,37 @@ fn check_login_terms(app: &App, asker: &Identity, args: LoginCodeArgs) -> Result
     let seconds = args.ttl_seconds.unwrap_or(DEFAULT_LOGIN_LIFETIME.0 / 1_000);
     let renews = args.ttl_seconds.is_none();
     if seconds == 0 || seconds > MAX_LOGIN_SECONDS {
-        return Err(unfit(format!("ttlSeconds: {seconds} is not between 1 and {MAX_LOGIN_SECONDS}")));
+        return Err(unfit(format!(
+            "ttlSeconds: {seconds} is not between 1 and {MAX_LOGIN_SECONDS}"
+        )));
     }
     let label = Some("web page".to_owned());
-    Ok(TokenTerms { label, workspace, ttl: Some(Millis(seconds * 1_000)), renews, ..TokenTerms::new(access) })
+    Ok(TokenTerms {
+        label,
+        workspace,
+        ttl: Some(Millis(seconds * 1_000)),
+        renews,
+        ..TokenTerms::new(access)
+    })
 }
 
 /// Creates the login, which ends with the token of the caller that asked for it, or earlier.
-fn create_login(app: &App, asker: &Identity, mut terms: TokenTerms, scope: &CookieScope) -> Result<Response, Fault> {
+fn create_login(
+    app: &App,
+    asker: &Identity,
+    mut terms: TokenTerms,
+    scope: &CookieScope,
+) -> Result<Response, Fault> {
     let left = asker.token.as_deref().and_then(|id| app.tokens.time_left(id));
     terms.login_of = asker.token.clone().or_else(|| Some(Identity::HOST_TOKEN_ID.into()));
     terms.ttl = terms.ttl.min(left.or(terms.ttl));
     let seconds = terms.ttl.unwrap_or(DEFAULT_LOGIN_LIFETIME).0.div_ceil(1_000);
     let half = random_text(SECRET_HALF_CHARS);
     let page = random_text(SECRET_HALF_CHARS);
-    let made = app.tokens.log_in(terms, (&half, &page)).map_err(|error| tokens_unwritable(&error))?;
+    let made = app
+        .tokens
+        .log_in(terms, (&half, &page))
+        .map_err(|error| tokens_unwritable(&error))?;
     let entry = made.entry;
     let mut response = Json(LoggedIn {
         page,
@@ -209,7 +252,9 @@ fn create_login(app: &App, asker: &Identity, mut terms: TokenTerms, scope: &Cook
         expires_at: entry.expires_at.unwrap_or_default(),
     })
     .into_response();
-    response.headers_mut().extend(login_cookie(Some(&half), seconds, scope).map(|cookie| (header::SET_COOKIE, cookie)));
+    response.headers_mut().extend(
+        login_cookie(Some(&half), seconds, scope).map(|cookie| (header::SET_COOKIE, cookie)),
+    );
     Ok(response)
 }
 

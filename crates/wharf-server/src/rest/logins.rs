@@ -12,7 +12,9 @@ use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list_logins)).routes(routes!(rename_login, end_login))
+    OpenApiRouter::new()
+        .routes(routes!(list_logins))
+        .routes(routes!(rename_login, end_login))
 }
 
 /// The signed-in devices that the caller may see.
@@ -20,7 +22,10 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     get, path = "/logins", tag = "login", operation_id = "list_logins",
     responses((status = 200, description = "The newest first", body = LoginList))
 )]
-pub(super) async fn list_logins(State(app): State<App>, caller: Caller) -> Result<Json<LoginList>, Fault> {
+pub(super) async fn list_logins(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<Json<LoginList>, Fault> {
     use_cases::list_logins(&app, &caller).await.map(Json)
 }
 

@@ -30,5 +30,8 @@ pub(super) async fn get_metrics(
     caller: Caller,
 ) -> Result<([(HeaderName, &'static str); 1], String), Fault> {
     caller.may_see_host()?;
-    Ok(([(header::CONTENT_TYPE, PROMETHEUS_CONTENT_TYPE)], to_prometheus_text(&gather_families(&app))))
+    Ok((
+        [(header::CONTENT_TYPE, PROMETHEUS_CONTENT_TYPE)],
+        to_prometheus_text(&gather_families(&app)),
+    ))
 }

@@ -49,18 +49,22 @@ pub(crate) struct RestRouters {
 
 pub(crate) fn build_routers() -> RestRouters {
     let (guarded, mut api) = guarded_routes().split_for_parts();
-    let open = OpenApiRouter::new().routes(routes!(health::check_health)).routes(routes!(health::check_readiness));
+    let open = OpenApiRouter::new()
+        .routes(routes!(health::check_health))
+        .routes(routes!(health::check_readiness));
     let (open, open_api) = open.routes(routes!(login::log_in)).split_for_parts();
     // Observers may use these routes too: they log themselves in and out, and have marks.
-    let own =
-        OpenApiRouter::new().routes(routes!(login::make_code, login::withdraw_codes)).routes(routes!(login::log_out));
+    let own = OpenApiRouter::new()
+        .routes(routes!(login::make_code, login::withdraw_codes))
+        .routes(routes!(login::log_out));
     let own = own.merge(attention::mark_routes());
     let (own, own_api) = own.split_for_parts();
     api.merge(open_api);
     api.merge(own_api);
     let query_names = query_names::QueryNames::of_document(&api);
-    let refuse_unknown_names =
-        || axum::middleware::from_fn_with_state(query_names.clone(), query_names::refuse_unknown_names);
+    let refuse_unknown_names = || {
+        axum::middleware::from_fn_with_state(query_names.clone(), query_names::refuse_unknown_names)
+    };
     let document = openapi::build_document(api);
     let guarded = guarded
         .route_layer(axum::middleware::from_fn(extract::refuse_observers))
@@ -108,7 +112,9 @@ pub(crate) async fn unknown_route(request: Request) -> Fault {
 /// Turns the framework's refusal of a method into a problem. The header `Allow` is added by an outer layer.
 async fn explain_method_not_allowed(response: Response) -> Response {
     let status = response.status();
-    if status != StatusCode::METHOD_NOT_ALLOWED || response.headers().contains_key(header::CONTENT_TYPE) {
+    if status != StatusCode::METHOD_NOT_ALLOWED
+        || response.headers().contains_key(header::CONTENT_TYPE)
+    {
         return response;
     }
     let detail = "this route does not take that method; the header Allow says which it takes";

@@ -19,6 +19,9 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     post, path = "/notify/test", tag = "host", operation_id = "test_notifications",
     responses((status = 200, description = "Each receiver was tried once", body = NotifyTest), (status = 403, description = "`admin_only`"))
 )]
-pub(super) async fn test_notifications(State(app): State<App>, caller: Caller) -> Result<Json<NotifyTest>, Fault> {
+pub(super) async fn test_notifications(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<Json<NotifyTest>, Fault> {
     use_cases::test_notifications(&app, &caller).await.map(Json)
 }

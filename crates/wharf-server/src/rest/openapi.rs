@@ -26,11 +26,14 @@ pub(super) struct OpenApiDocument(Bytes);
 
 /// Builds the document of all routes.
 pub(super) fn build_document(mut api: OpenApi) -> OpenApiDocument {
-    let about = "Start, drive, watch and end coding agents: AIP-46 with Wharf's own routes besides.";
+    let about =
+        "Start, drive, watch and end coding agents: AIP-46 with Wharf's own routes besides.";
     api.info = Info::new("Wharf", env!("CARGO_PKG_VERSION"));
     api.info.description = Some(about.to_owned());
     let components = api.components.get_or_insert_with(Components::new);
-    components.schemas.insert(ProblemBody::name().into_owned(), ProblemBody::schema());
+    components
+        .schemas
+        .insert(ProblemBody::name().into_owned(), ProblemBody::schema());
     let bearer = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
     components.add_security_scheme("token", bearer);
     api.security = Some(vec![SecurityRequirement::new("token", Vec::<String>::new())]);
@@ -46,7 +49,12 @@ pub(super) fn build_document(mut api: OpenApi) -> OpenApiDocument {
 fn list_operations(item: &mut PathItem) -> impl Iterator<Item = (bool, &mut Operation)> {
     let PathItem { get, put, post, delete, patch, .. } = item;
     let looks = get.iter_mut().map(|operation| (false, operation));
-    looks.chain([put, post, delete, patch].into_iter().flatten().map(|operation| (true, operation)))
+    looks.chain(
+        [put, post, delete, patch]
+            .into_iter()
+            .flatten()
+            .map(|operation| (true, operation)),
+    )
 }
 
 /// Adds the problems that an operation shares with others, and the schema of a problem.
@@ -73,7 +81,10 @@ fn complete_operation(path: &str, changes: bool, operation: &mut Operation) {
     if guarded {
         add("401", "`unauthorized`");
         add("429", "`too_many_failed_logins`");
-        add("403", "`observer`, `admin_only`, `agent_process`, `not_for_agents`, `unknown_process`, `another_user`");
+        add(
+            "403",
+            "`observer`, `admin_only`, `agent_process`, `not_for_agents`, `unknown_process`, `another_user`",
+        );
         add("429", "`too_many_connections`");
         add("503", "`tokens_unreadable`, `unreadable_session`, `unavailable`");
     }
@@ -100,7 +111,9 @@ fn complete_operation(path: &str, changes: bool, operation: &mut Operation) {
             && status.as_str() >= "400"
         {
             let schema = Ref::from_schema_name(ProblemBody::name());
-            response.content.insert(PROBLEM_CONTENT_TYPE.to_owned(), RefOr::T(Content::new(Some(schema))));
+            response
+                .content
+                .insert(PROBLEM_CONTENT_TYPE.to_owned(), RefOr::T(Content::new(Some(schema))));
         }
     }
 }
@@ -110,12 +123,15 @@ fn complete_operation(path: &str, changes: bool, operation: &mut Operation) {
     get, path = "/openapi.json", tag = "host", operation_id = "openapi",
     responses((status = 200, description = "OpenAPI 3.1", body = Object))
 )]
-pub(super) async fn get_document(Extension(document): Extension<OpenApiDocument>) -> OpenApiDocument {
+pub(super) async fn get_document(
+    Extension(document): Extension<OpenApiDocument>,
+) -> OpenApiDocument {
     document
 }
 
 impl IntoResponse for OpenApiDocument {
     fn into_response(self) -> Response {
-        ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], self.0).into_response()
+        ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], self.0)
+            .into_response()
     }
 }

@@ -12,7 +12,9 @@ use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(describe_push, subscribe_push, unsubscribe_push)).routes(routes!(test_push))
+    OpenApiRouter::new()
+        .routes(routes!(describe_push, subscribe_push, unsubscribe_push))
+        .routes(routes!(test_push))
 }
 
 /// The host's key for push messages, and whether this page has subscribed.
@@ -23,7 +25,10 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         (status = 403, description = "`host_only`: the caller is not a page of the owner"),
     )
 )]
-pub(super) async fn describe_push(State(app): State<App>, caller: Caller) -> Result<Json<PushState>, Fault> {
+pub(super) async fn describe_push(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<Json<PushState>, Fault> {
     use_cases::describe_push(&app, &caller).await.map(Json)
 }
 
@@ -49,7 +54,10 @@ pub(super) async fn subscribe_push(
     delete, path = "/push", tag = "login", operation_id = "unsubscribe_push",
     responses((status = 200, description = "It gets no push messages", body = PushState), (status = 403, description = "`host_only`"))
 )]
-pub(super) async fn unsubscribe_push(State(app): State<App>, caller: Caller) -> Result<Json<PushState>, Fault> {
+pub(super) async fn unsubscribe_push(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<Json<PushState>, Fault> {
     use_cases::unsubscribe_push(&app, &caller).await.map(Json)
 }
 
@@ -58,6 +66,9 @@ pub(super) async fn unsubscribe_push(State(app): State<App>, caller: Caller) -> 
     post, path = "/push/test", tag = "login", operation_id = "test_push",
     responses((status = 200, description = "The outcome", body = PushDelivery), (status = 403, description = "`host_only`"))
 )]
-pub(super) async fn test_push(State(app): State<App>, caller: Caller) -> Result<Json<PushDelivery>, Fault> {
+pub(super) async fn test_push(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<Json<PushDelivery>, Fault> {
     use_cases::test_push(&app, &caller).await.map(Json)
 }

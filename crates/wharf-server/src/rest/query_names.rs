@@ -40,7 +40,9 @@ impl QueryNames {
 
 fn list_query_names(operation: &Operation) -> Vec<String> {
     let name = |parameter: &RefOr<Parameter>| match parameter {
-        RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Query => Some(parameter.name.clone()),
+        RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Query => {
+            Some(parameter.name.clone())
+        }
         RefOr::T(_) | RefOr::Ref(_) => None,
     };
     operation.parameters.iter().flatten().filter_map(name).collect()
@@ -52,8 +54,13 @@ pub(super) async fn refuse_unknown_names(
     request: Request,
     next: Next,
 ) -> Result<Response, Fault> {
-    let method = if request.method() == Method::HEAD { Method::GET } else { request.method().clone() };
-    let path = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str).to_owned();
+    let method =
+        if request.method() == Method::HEAD { Method::GET } else { request.method().clone() };
+    let path = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or("", MatchedPath::as_str)
+        .to_owned();
     if let Some(known) = names.get(&(method, path))
         && let Ok(Query(given)) = Query::<Vec<(String, String)>>::try_from_uri(request.uri())
         && let Some((unknown, _)) = given.iter().find(|(name, _)| !known.contains(name))
@@ -66,5 +73,8 @@ pub(super) async fn refuse_unknown_names(
 fn unknown_parameter(name: &str, known: &[String]) -> Fault {
     let shown: String = name.chars().take(80).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    Fault::new(ErrorCode::UNKNOWN_PARAMETER, format!("the query has no parameter {shown:?}; this route has: {known}"))
+    Fault::new(
+        ErrorCode::UNKNOWN_PARAMETER,
+        format!("the query has no parameter {shown:?}; this route has: {known}"),
+    )
 }

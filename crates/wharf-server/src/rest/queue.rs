@@ -86,7 +86,9 @@ pub(super) async fn send_queued(
     PathParams((id, prompt)): PathParams<(String, String)>,
     OptionalJsonBody(args): OptionalJsonBody<QueueSendArgs>,
 ) -> Result<Json<QueueSent>, Fault> {
-    use_cases::send_queued(&app, &caller, &id, &prompt, args.unwrap_or_default()).await.map(Json)
+    use_cases::send_queued(&app, &caller, &id, &prompt, args.unwrap_or_default())
+        .await
+        .map(Json)
 }
 
 /// Takes a waiting prompt out of the queue.

@@ -8,8 +8,8 @@ use futures_util::stream;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wharf_api::{
-    ChangedFileList, ChangedFileQuery, ExportQuery, RowPage, RowQuery, RowTextPage, RowTextQuery, TranscriptRow,
-    TurnDetail, TurnPage, TurnQuery,
+    ChangedFileList, ChangedFileQuery, ExportQuery, RowPage, RowQuery, RowTextPage, RowTextQuery,
+    TranscriptRow, TurnDetail, TurnPage, TurnQuery,
 };
 
 use super::extract::{PathParams, QueryParams};
@@ -48,7 +48,9 @@ pub(super) async fn read_rows(
     PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<RowQuery>,
 ) -> Result<Response, Fault> {
-    app.large_responses.respond(|| use_cases::read_rows(&app, &caller, &id, &query)).await
+    app.large_responses
+        .respond(|| use_cases::read_rows(&app, &caller, &id, &query))
+        .await
 }
 
 /// One row, with its texts whole as far as they fit into an answer.
@@ -66,7 +68,9 @@ pub(super) async fn get_row(
     caller: Caller,
     PathParams((id, row)): PathParams<(String, String)>,
 ) -> Result<Response, Fault> {
-    app.large_responses.respond(|| use_cases::get_row(&app, &caller, &id, &row)).await
+    app.large_responses
+        .respond(|| use_cases::get_row(&app, &caller, &id, &row))
+        .await
 }
 
 /// A text that is too large for its row, a page at a time.
@@ -85,7 +89,9 @@ pub(super) async fn read_row_text(
     PathParams((id, row)): PathParams<(String, String)>,
     QueryParams(query): QueryParams<RowTextQuery>,
 ) -> Result<Response, Fault> {
-    app.large_responses.respond(|| use_cases::read_row_text(&app, &caller, &id, &row, &query)).await
+    app.large_responses
+        .respond(|| use_cases::read_row_text(&app, &caller, &id, &row, &query))
+        .await
 }
 
 /// An image or other bytes that rows refer to.
@@ -119,11 +125,17 @@ pub(super) async fn get_blob(
     let kind = shown.unwrap_or("application/octet-stream");
     set.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     set.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    set.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
+    set.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("default-src 'none'; sandbox"),
+    );
     // The name is the hash of the bytes: they never change.
     let lasts = HeaderValue::from_static("private, max-age=31536000, immutable");
     set.insert(header::CACHE_CONTROL, lasts);
-    set.insert(HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin"));
+    set.insert(
+        HeaderName::from_static("cross-origin-resource-policy"),
+        HeaderValue::from_static("same-origin"),
+    );
     if shown.is_none() {
         set.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
     }
@@ -147,7 +159,9 @@ pub(super) async fn list_turns(
     PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<TurnQuery>,
 ) -> Result<Response, Fault> {
-    app.large_responses.respond(|| use_cases::list_turns(&app, &caller, &id, &query)).await
+    app.large_responses
+        .respond(|| use_cases::list_turns(&app, &caller, &id, &query))
+        .await
 }
 
 /// One turn with the agent's answer.
@@ -165,7 +179,9 @@ pub(super) async fn get_turn(
     caller: Caller,
     PathParams((id, prompt)): PathParams<(String, String)>,
 ) -> Result<Response, Fault> {
-    app.large_responses.respond(|| use_cases::get_turn(&app, &caller, &id, &prompt)).await
+    app.large_responses
+        .respond(|| use_cases::get_turn(&app, &caller, &id, &prompt))
+        .await
 }
 
 /// The files that the session's tool calls have changed, the last changed first.
@@ -184,7 +200,9 @@ pub(super) async fn list_changed_files(
     PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<ChangedFileQuery>,
 ) -> Result<Response, Fault> {
-    app.large_responses.respond(|| use_cases::list_changed_files(&app, &caller, &id, &query)).await
+    app.large_responses
+        .respond(|| use_cases::list_changed_files(&app, &caller, &id, &query))
+        .await
 }
 
 /// The whole transcript as a document, redacted unless `raw` is asked for. It is sent while it is made.

@@ -30,5 +30,7 @@ pub(super) async fn search_rows(
     caller: Caller,
     QueryParams(args): QueryParams<SearchArgs>,
 ) -> Result<Response, Fault> {
-    app.large_responses.respond(|| use_cases::search_rows(&app, &caller, &args)).await
+    app.large_responses
+        .respond(|| use_cases::search_rows(&app, &caller, &args))
+        .await
 }

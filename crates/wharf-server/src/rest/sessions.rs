@@ -7,13 +7,16 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wharf_api::{
-    Finished, Forgotten, ForkArgs, InterruptArgs, Interrupted, Killed, PromptArgs, PromptQuery, Prompted, ResumeArgs,
-    SessionInfo, SessionPage, SessionPatch, SessionQuery, SpawnArgs, SpawnedSession, UsagePage,
+    Finished, Forgotten, ForkArgs, InterruptArgs, Interrupted, Killed, PromptArgs, PromptQuery,
+    Prompted, ResumeArgs, SessionInfo, SessionPage, SessionPatch, SessionQuery, SpawnArgs,
+    SpawnedSession, UsagePage,
 };
 
 use wharf_host::SpawnedAs;
 
-use super::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, PathParams, QueryParams, has_preference};
+use super::extract::{
+    IdempotencyKey, JsonBody, OptionalJsonBody, PathParams, QueryParams, has_preference,
+};
 use crate::App;
 use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
@@ -88,7 +91,12 @@ pub(super) async fn spawn_session(
 }
 
 /// Returns the answer for a session that was created, or that an earlier request with the same key has created.
-fn created_response(body: impl IntoResponse, id: &str, is_duplicate: bool, at_once: bool) -> Response {
+fn created_response(
+    body: impl IntoResponse,
+    id: &str,
+    is_duplicate: bool,
+    at_once: bool,
+) -> Response {
     let status = if is_duplicate { StatusCode::OK } else { StatusCode::CREATED };
     let location = HeaderValue::from_str(&format!("/sessions/{id}"));
     let mut response = (status, body).into_response();
@@ -228,7 +236,8 @@ pub(super) async fn send_prompt(
     let _permit = wait.map(|_| app.limits.open_stream(&caller.identity)).transpose()?;
     let mut prompted = use_cases::send_prompt(&app, &caller, &id, args, key.as_deref()).await?;
     if let Some(wait) = wait {
-        prompted.turn = use_cases::wait_for_turn_end(&app, &caller, &id, &prompted.prompt_id, wait).await?;
+        prompted.turn =
+            use_cases::wait_for_turn_end(&app, &caller, &id, &prompted.prompt_id, wait).await?;
     }
     Ok(Json(prompted))
 }
@@ -246,7 +255,9 @@ pub(super) async fn interrupt_turn(
     PathParams(id): PathParams<String>,
     OptionalJsonBody(args): OptionalJsonBody<InterruptArgs>,
 ) -> Result<Json<Interrupted>, Fault> {
-    use_cases::interrupt_turn(&app, &caller, &id, args.unwrap_or_default()).await.map(Json)
+    use_cases::interrupt_turn(&app, &caller, &id, args.unwrap_or_default())
+        .await
+        .map(Json)
 }
 
 /// Ends the session. Its history stays. One that is dead already is left so.
@@ -292,5 +303,7 @@ pub(super) async fn resume_session(
     PathParams(id): PathParams<String>,
     OptionalJsonBody(args): OptionalJsonBody<ResumeArgs>,
 ) -> Result<Json<SessionInfo>, Fault> {
-    use_cases::resume_session(&app, &caller, &id, args.unwrap_or_default()).await.map(Json)
+    use_cases::resume_session(&app, &caller, &id, args.unwrap_or_default())
+        .await
+        .map(Json)
 }

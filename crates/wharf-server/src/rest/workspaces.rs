@@ -6,7 +6,8 @@ use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wharf_api::{
-    ActiveWorkspace, NewWorkspace, RemovedWorkspace, WorkspaceInfo, WorkspaceRegistry, WorkspaceRemovalQuery,
+    ActiveWorkspace, NewWorkspace, RemovedWorkspace, WorkspaceInfo, WorkspaceRegistry,
+    WorkspaceRemovalQuery,
 };
 
 use super::extract::{JsonBody, PathParams, QueryParams};
@@ -29,7 +30,10 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         (status = 500, description = "`registry_damaged`, naming the line"),
     )
 )]
-pub(super) async fn list_workspaces(State(app): State<App>, caller: Caller) -> Result<Json<WorkspaceRegistry>, Fault> {
+pub(super) async fn list_workspaces(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<Json<WorkspaceRegistry>, Fault> {
     use_cases::list_workspaces(&app, &caller).map(Json)
 }
 

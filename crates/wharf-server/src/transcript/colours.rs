@@ -20,7 +20,10 @@ const COLOURS: [(&str, &str); 6] = [
 
 /// Returns the line in the colour of its kind. `stderr` is true for a line of that stream.
 pub fn paint_line(line: &str, stderr: bool) -> Cow<'_, str> {
-    let colour = COLOURS.iter().find(|(begins, _)| line.starts_with(begins)).map(|(_, colour)| *colour);
+    let colour = COLOURS
+        .iter()
+        .find(|(begins, _)| line.starts_with(begins))
+        .map(|(_, colour)| *colour);
     match colour.or(stderr.then_some(RED)) {
         Some(colour) => Cow::Owned(format!("{colour}{line}{RESET}")),
         None => Cow::Borrowed(line),

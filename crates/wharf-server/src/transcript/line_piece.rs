@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use wharf_host::core::{
-    AgentEvent, Ask, AskEvent, AskKind, EndReason, Ending, Event, FailureText, Millis, PauseReason, PromptEnd,
-    PromptEvent, PromptId, Raw, SessionEvent, Status, StorageEvent, UpdateKind,
+    AgentEvent, Ask, AskEvent, AskKind, EndReason, Ending, Event, FailureText, Millis, PauseReason,
+    PromptEnd, PromptEvent, PromptId, Raw, SessionEvent, Status, StorageEvent, UpdateKind,
 };
 use wharf_json::{Json, ReadError, TextChunk};
 
@@ -71,16 +71,24 @@ impl LinePiece {
             Event::Storage(StorageEvent::Paused { why }) => {
                 Self::Break(vec![error_line(format!("[paused] {}", pause_text(*why)))])
             }
-            Event::Storage(StorageEvent::Continued) => Self::Break(vec![error_line("[continued]".to_owned())]),
-            Event::Lost(lost) => Self::Break(vec![error_line(format!("[unreadable] {}", lost.why))]),
+            Event::Storage(StorageEvent::Continued) => {
+                Self::Break(vec![error_line("[continued]".to_owned())])
+            }
+            Event::Lost(lost) => {
+                Self::Break(vec![error_line(format!("[unreadable] {}", lost.why))])
+            }
             Event::Session(SessionEvent::Created(_))
             | Event::Agent(
-                AgentEvent::SettingsChanged { .. } | AgentEvent::Starting { .. } | AgentEvent::Started { .. },
+                AgentEvent::SettingsChanged { .. }
+                | AgentEvent::Starting { .. }
+                | AgentEvent::Started { .. },
             )
             | Event::Prompt(PromptEvent::TurnStarted { .. } | PromptEvent::Requeued { .. })
             | Event::Ask(AskEvent::Resolved { .. }) => Self::Break(Vec::new()),
             Event::Session(
-                SessionEvent::Renamed { .. } | SessionEvent::Labelled { .. } | SessionEvent::Archived { .. },
+                SessionEvent::Renamed { .. }
+                | SessionEvent::Labelled { .. }
+                | SessionEvent::Archived { .. },
             )
             | Event::Prompt(
                 PromptEvent::Accepted { .. }
@@ -97,10 +105,16 @@ impl LinePiece {
 
 fn from_update(kind: UpdateKind, frame: &Raw) -> LinePiece {
     let read = match kind {
-        UpdateKind::AgentMessageChunk => read_update(frame).and_then(|update| read_chunk(LineKind::Text, update)),
-        UpdateKind::AgentThoughtChunk => read_update(frame).and_then(|update| read_chunk(LineKind::Thought, update)),
+        UpdateKind::AgentMessageChunk => {
+            read_update(frame).and_then(|update| read_chunk(LineKind::Text, update))
+        }
+        UpdateKind::AgentThoughtChunk => {
+            read_update(frame).and_then(|update| read_chunk(LineKind::Thought, update))
+        }
         UpdateKind::ToolCall => read_update(frame).and_then(|update| read_tool_call(update, true)),
-        UpdateKind::ToolCallUpdate => read_update(frame).and_then(|update| read_tool_call(update, false)),
+        UpdateKind::ToolCallUpdate => {
+            read_update(frame).and_then(|update| read_tool_call(update, false))
+        }
         UpdateKind::Other => read_update(frame).and_then(read_notice),
         UpdateKind::UserMessageChunk | UpdateKind::Plan => Ok(LinePiece::Break(Vec::new())),
         UpdateKind::AvailableCommandsUpdate
@@ -135,12 +149,19 @@ fn read_chunk(kind: LineKind, update: Json<'_>) -> Result<LinePiece, ReadError> 
     match (read_text(content, "type")?.as_deref(), said) {
         (Some("text") | None, Some(said)) => {
             let message = read_text(update, "messageId")?.map(Into::into);
-            Ok(LinePiece::Text(MessageChunk { run: MessageRun { kind, message }, text: said.into_owned() }))
+            Ok(LinePiece::Text(MessageChunk {
+                run: MessageRun { kind, message },
+                text: said.into_owned(),
+            }))
         }
         (Some(other), _) => {
             let uri = match read_text(content, "uri")? {
                 Some(uri) => Some(uri),
-                None => content.member("resource")?.map(|resource| read_text(resource, "uri")).transpose()?.flatten(),
+                None => content
+                    .member("resource")?
+                    .map(|resource| read_text(resource, "uri"))
+                    .transpose()?
+                    .flatten(),
             };
             let what = if uri.is_some() { uri } else { read_text(content, "mimeType")? };
             let words: Vec<&str> = [Some(other), what.as_deref()].into_iter().flatten().collect();
@@ -154,7 +175,8 @@ fn read_chunk(kind: LineKind, update: Json<'_>) -> Result<LinePiece, ReadError> 
 fn read_notice(update: Json<'_>) -> Result<LinePiece, ReadError> {
     let is_notice = read_text(update, "sessionUpdate")?.as_deref() == Some("notice");
     let message = if is_notice { read_text(update, "message")? } else { None };
-    let line = message.map(|message| error_line(format!("[notice] {}", join_lines(&message, MAX_LINE_BYTES))));
+    let line = message
+        .map(|message| error_line(format!("[notice] {}", join_lines(&message, MAX_LINE_BYTES))));
     Ok(LinePiece::Break(line.into_iter().collect()))
 }
 
@@ -178,7 +200,9 @@ fn read_tool_call(update: Json<'_>, announced: bool) -> Result<LinePiece, ReadEr
 /// Returns the first line of text in a tool's output.
 fn first_content_line(content: Json<'_>) -> Result<Option<String>, ReadError> {
     for item in content.items().filter(|item| item.is_object()) {
-        let Some(shown) = item.member("content")?.filter(|shown| shown.is_object()) else { continue };
+        let Some(shown) = item.member("content")?.filter(|shown| shown.is_object()) else {
+            continue;
+        };
         let text = shown.member("text")?.and_then(Json::text).unwrap_or_default();
         let mut lines = text.lines().map(str::trim);
         if let Some(line) = lines.find(|line| !line.is_empty() && !line.starts_with("```")) {
@@ -194,10 +218,13 @@ fn ask_line(ask: &Ask) -> WholeLine {
         AskKind::Elicitation => &["params", "message"],
     };
     match Json::parse(ask.frame.bytes()).and_then(|request| request.text_at(path)) {
-        Ok(about) => {
-            whole_line(LineKind::AwaitingInput, &format!("[awaiting input] {}", about.as_deref().unwrap_or_default()))
+        Ok(about) => whole_line(
+            LineKind::AwaitingInput,
+            &format!("[awaiting input] {}", about.as_deref().unwrap_or_default()),
+        ),
+        Err(error) => {
+            whole_line(LineKind::AwaitingInput, &format!("[awaiting input] [unreadable] {error}"))
         }
-        Err(error) => whole_line(LineKind::AwaitingInput, &format!("[awaiting input] [unreadable] {error}")),
     }
 }
 
@@ -238,11 +265,14 @@ fn failure_lines(frame: &Raw) -> Vec<WholeLine> {
         Err(error) => return vec![unreadable_line(&error)],
     };
     let text = |path: &[&str]| error.and_then(|error| error.text_at(path).ok().flatten());
-    let said = text(&["message"]).map(Cow::into_owned).or_else(|| error.map(|error| error.to_string()));
+    let said = text(&["message"])
+        .map(Cow::into_owned)
+        .or_else(|| error.map(|error| error.to_string()));
     let said = said.unwrap_or_else(|| "the agent answered with an error".to_owned());
     let details = text(&["data", "details"]).or_else(|| text(&["data"]));
     let first = error_line(format!("[error] {}", join_lines(&said, MAX_LINE_BYTES)));
-    let details: Vec<WholeLine> = details.iter().flat_map(|details| stderr_lines(details)).collect();
+    let details: Vec<WholeLine> =
+        details.iter().flat_map(|details| stderr_lines(details)).collect();
     [first].into_iter().chain(details).collect()
 }
 
@@ -274,7 +304,9 @@ const MAX_LISTED_LINES: usize = 1_000;
 /// Returns the lines of a prompt, each with its mark.
 pub(super) fn prompt_lines(text: &str) -> Vec<WholeLine> {
     let lines = text.lines().take(MAX_LISTED_LINES);
-    lines.map(|line| whole_line(LineKind::Prompt, format!("[prompt] {line}").trim_end())).collect()
+    lines
+        .map(|line| whole_line(LineKind::Prompt, format!("[prompt] {line}").trim_end()))
+        .collect()
 }
 
 /// Returns a line for each entry of a plan, with its status.
@@ -296,13 +328,16 @@ pub(super) fn plan_lines(frame: &Raw) -> Vec<WholeLine> {
 const fn pause_text(why: PauseReason) -> &'static str {
     match why {
         PauseReason::StorageFull => "the disk is full: the agent is held until there is space",
-        PauseReason::StorageReadOnly => "the disk is read-only: the agent is held until it can be written",
+        PauseReason::StorageReadOnly => {
+            "the disk is read-only: the agent is held until it can be written"
+        }
     }
 }
 
 /// Yields the lines of an agent's stderr, each cut to the longest length of a line.
 fn stderr_lines(text: &str) -> impl Iterator<Item = WholeLine> {
-    text.lines().map(|line| error_line(line[..line.floor_char_boundary(MAX_LINE_BYTES)].to_owned()))
+    text.lines()
+        .map(|line| error_line(line[..line.floor_char_boundary(MAX_LINE_BYTES)].to_owned()))
 }
 
 fn error_line(text: String) -> WholeLine {
@@ -310,5 +345,9 @@ fn error_line(text: String) -> WholeLine {
 }
 
 fn whole_line(kind: LineKind, text: &str) -> WholeLine {
-    WholeLine { kind, stream: OutputStream::Stdout, text: join_lines(text, MAX_LINE_BYTES) }
+    WholeLine {
+        kind,
+        stream: OutputStream::Stdout,
+        text: join_lines(text, MAX_LINE_BYTES),
+    }
 }

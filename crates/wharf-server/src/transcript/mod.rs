@@ -16,7 +16,9 @@ use wharf_host::core::{Epoch, EventId, Seq, parse_digits};
 
 pub use colours::paint_line;
 use projector::Projector;
-pub(crate) use reader::{LastLines, LineLimit, TranscriptBatch, TranscriptError, TranscriptReader, read_last_lines};
+pub(crate) use reader::{
+    LastLines, LineLimit, TranscriptBatch, TranscriptError, TranscriptReader, read_last_lines,
+};
 
 /// The most bytes of a line; a longer one becomes several.
 const MAX_LINE_BYTES: usize = 64 * 1024;

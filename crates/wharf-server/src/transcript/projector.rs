@@ -4,11 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use wharf_host::Entry;
-use wharf_host::core::{AgentEvent, Event, PromptEvent, PromptId, PromptStep, Seq, SessionEvent, UpdateKind};
+use wharf_host::core::{
+    AgentEvent, Event, PromptEvent, PromptId, PromptStep, Seq, SessionEvent, UpdateKind,
+};
 use wharf_host::redact::Redactor;
 use wharf_json::CutPair;
 
-use super::line_piece::{LinePiece, MessageChunk, MessageRun, TurnBegun, WholeLine, plan_lines, prompt_lines};
+use super::line_piece::{
+    LinePiece, MessageChunk, MessageRun, TurnBegun, WholeLine, plan_lines, prompt_lines,
+};
 use super::{LineChoice, LineId, LineKind, MAX_LINE_BYTES, OutputStream, TranscriptLine};
 use wharf_transcript::strip_control_characters;
 
@@ -87,10 +91,14 @@ impl Projector {
             Event::Prompt(PromptEvent::TurnStarted { .. }) => {
                 lines.extend(self.prompt_text.take().iter().flat_map(|text| prompt_lines(text)));
             }
-            Event::Agent(AgentEvent::Updated { update: UpdateKind::Plan, frame, .. }) if self.choice.plans => {
+            Event::Agent(AgentEvent::Updated { update: UpdateKind::Plan, frame, .. })
+                if self.choice.plans =>
+            {
                 lines.extend(plan_lines(frame));
             }
-            Event::Session(SessionEvent::Ended(ending)) if ending.message.is_some() && ending.message == self.told => {
+            Event::Session(SessionEvent::Ended(ending))
+                if ending.message.is_some() && ending.message == self.told =>
+            {
                 lines.clear();
             }
             Event::Session(_)
@@ -118,7 +126,10 @@ impl Projector {
     /// and call [`Projector::set_turn_begun`] before it feeds the event.
     pub(super) fn find_unknown_turn<'a>(&self, event: &'a Event) -> Option<&'a PromptId> {
         let Event::Prompt(PromptEvent::Ended { prompt, .. }) = event else { return None };
-        let asks = matches!(LinePiece::from_event(event), LinePiece::End { whether: TurnBegun::IfSeen, .. });
+        let asks = matches!(
+            LinePiece::from_event(event),
+            LinePiece::End { whether: TurnBegun::IfSeen, .. }
+        );
         (asks && !self.begun.contains_key(prompt)).then_some(prompt)
     }
 
@@ -170,7 +181,8 @@ impl Projector {
             return;
         }
         while self.line.len() + text.len() > MAX_LINE_BYTES {
-            let (fits, rest) = text.split_at(text.floor_char_boundary(MAX_LINE_BYTES - self.line.len()));
+            let (fits, rest) =
+                text.split_at(text.floor_char_boundary(MAX_LINE_BYTES - self.line.len()));
             self.line.push_str(fits);
             self.complete_line(sheet);
             text = rest;

@@ -65,7 +65,11 @@ impl TranscriptReader {
     }
 
     /// Opens a reader of the lines that events after `after` complete.
-    pub(crate) async fn after_event(handle: &SessionHandle, after: Seq, choice: LineChoice) -> Result<Self, ReadError> {
+    pub(crate) async fn after_event(
+        handle: &SessionHandle,
+        after: Seq,
+        choice: LineChoice,
+    ) -> Result<Self, ReadError> {
         Self::start_at(handle, (after.next(), 0), choice, ScanLimit::NO_LIMIT).await
     }
 
@@ -82,7 +86,13 @@ impl TranscriptReader {
             projector = projector.mid_line();
         }
         let cursor = handle.cursor(start.after).following();
-        Ok(Self { handle: handle.clone(), cursor, projector, seen, buffers: None })
+        Ok(Self {
+            handle: handle.clone(),
+            cursor,
+            projector,
+            seen,
+            buffers: None,
+        })
     }
 
     /// Makes the reader wait for room in the budget before it creates the lines of a large batch.
@@ -127,13 +137,18 @@ impl TranscriptReader {
 
     /// Reads the next events and reserves room for their lines. While it waits for room it holds no events; they are read
     /// again afterwards.
-    async fn read_batch(&self, cursor: &mut Cursor) -> Result<(Batch, Option<BytePermit>), ReadError> {
+    async fn read_batch(
+        &self,
+        cursor: &mut Cursor,
+    ) -> Result<(Batch, Option<BytePermit>), ReadError> {
         let next = cursor.position().next();
         let mut permit = None;
         loop {
             let batch = cursor.next().await?;
             let bytes = estimate_line_bytes(&batch);
-            let Some(buffers) = self.buffers.as_ref().filter(|_| bytes > ByteBudget::UNCOUNTED_BYTES) else {
+            let Some(buffers) =
+                self.buffers.as_ref().filter(|_| bytes > ByteBudget::UNCOUNTED_BYTES)
+            else {
                 return Ok((batch, None));
             };
             permit = permit.or_else(|| buffers.try_reserve_out(bytes));
@@ -194,7 +209,8 @@ pub(crate) async fn read_last_lines(
     let mut found: Option<LineBuffer> = None;
     loop {
         let after = Seq(head.0.saturating_sub(window));
-        let mut follow = TranscriptReader::start_at(handle, (after.next(), 0), choice, MAX_SCAN).await?;
+        let mut follow =
+            TranscriptReader::start_at(handle, (after.next(), 0), choice, MAX_SCAN).await?;
         let mut last = LineBuffer::default();
         let mut bytes = 0;
         while follow.position() < head {

@@ -45,7 +45,9 @@ impl LineMark {
     pub(super) fn from_event(event: &Event) -> Self {
         match LinePiece::from_event(event) {
             // It is not known here whether this event ended a line; starting earlier is always right.
-            LinePiece::Nothing | LinePiece::Gap | LinePiece::End { whether: TurnBegun::IfSeen, .. } => Self::Nothing,
+            LinePiece::Nothing
+            | LinePiece::Gap
+            | LinePiece::End { whether: TurnBegun::IfSeen, .. } => Self::Nothing,
             LinePiece::Break(_) | LinePiece::End { whether: TurnBegun::Certain, .. } => Self::Break,
             LinePiece::Text(chunk) => {
                 let breaks = chunk.text.text.bytes().filter(|byte| *byte == b'\n').count();
@@ -57,7 +59,11 @@ impl LineMark {
 
 /// Finds the event after which to begin so that every line of `seq` and of later events is right. If there is none within
 /// `most` before `seq`, returns the oldest event that was read.
-pub(super) async fn find_start(handle: &SessionHandle, seq: Seq, most: ScanLimit) -> Result<StartingPoint, ReadError> {
+pub(super) async fn find_start(
+    handle: &SessionHandle,
+    seq: Seq,
+    most: ScanLimit,
+) -> Result<StartingPoint, ReadError> {
     let mut window = FIRST_WINDOW_EVENTS;
     loop {
         let first = Seq(seq.0.saturating_sub(window).max(1));
@@ -107,13 +113,20 @@ pub(super) fn latest_start(marks: &[(Seq, LineMark)]) -> Option<StartingPoint> {
 }
 
 /// Returns true if the turn of `prompt` had begun when the prompt ended at `seq`.
-pub(super) async fn had_turn_begun(handle: &SessionHandle, prompt: &PromptId, seq: Seq) -> Result<bool, ReadError> {
+pub(super) async fn had_turn_begun(
+    handle: &SessionHandle,
+    prompt: &PromptId,
+    seq: Seq,
+) -> Result<bool, ReadError> {
     let mut window = FIRST_WINDOW_EVENTS;
     let mut end = seq;
     while end.0 > 1 {
         let first = Seq(end.0.saturating_sub(window).max(1));
         let mut begun = None;
-        for_each_entry(handle, first, end, |entry| begun = turn_state_after(&entry.event, prompt).or(begun)).await?;
+        for_each_entry(handle, first, end, |entry| {
+            begun = turn_state_after(&entry.event, prompt).or(begun)
+        })
+        .await?;
         if let Some(begun) = begun {
             return Ok(begun);
         }

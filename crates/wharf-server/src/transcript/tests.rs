@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use wharf_host::Entry;
 use wharf_host::core::{
-    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, ClientId, EndReason, Ending, Epoch, Event, Millis,
-    PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq, SessionEvent, Status, UpdateKind,
+    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, ClientId, EndReason, Ending, Epoch,
+    Event, Millis, PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq, SessionEvent, Status,
+    UpdateKind,
 };
 
 use super::starting_point::{LineMark, latest_start, turn_state_after};
@@ -23,16 +24,22 @@ fn update(body: Value) -> Event {
 }
 
 fn says(text: &str) -> Event {
-    update(json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}))
+    update(
+        json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}),
+    )
 }
 
 fn says_in(message: &str, text: &str) -> Event {
     let content = json!({"type": "text", "text": text});
-    update(json!({"sessionUpdate": "agent_message_chunk", "messageId": message, "content": content}))
+    update(
+        json!({"sessionUpdate": "agent_message_chunk", "messageId": message, "content": content}),
+    )
 }
 
 fn thinks(text: &str) -> Event {
-    update(json!({"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": text}}))
+    update(
+        json!({"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": text}}),
+    )
 }
 
 fn usage() -> Event {
@@ -40,7 +47,9 @@ fn usage() -> Event {
 }
 
 fn tool(title: &str) -> Event {
-    update(json!({"sessionUpdate": "tool_call", "toolCallId": "t", "title": title, "status": "pending"}))
+    update(
+        json!({"sessionUpdate": "tool_call", "toolCallId": "t", "title": title, "status": "pending"}),
+    )
 }
 
 fn tool_is(status: &str) -> Event {
@@ -61,8 +70,15 @@ fn accepted(name: &str) -> Event {
         parent: None,
         peer: None,
     };
-    let frame = raw(&json!({"params": {"prompt": [{"type": "text", "text": "what the user said"}]}}));
-    Event::Prompt(PromptEvent::Accepted { prompt: prompt(name), sender, frame, key: None, first: false })
+    let frame =
+        raw(&json!({"params": {"prompt": [{"type": "text", "text": "what the user said"}]}}));
+    Event::Prompt(PromptEvent::Accepted {
+        prompt: prompt(name),
+        sender,
+        frame,
+        key: None,
+        first: false,
+    })
 }
 
 fn begun(name: &str) -> Event {
@@ -93,7 +109,12 @@ fn asks() -> Event {
 }
 
 fn log(events: Vec<Event>) -> Vec<Entry> {
-    let entry = |(at, event)| Entry { seq: Seq(at + 1), epoch: Epoch(at / 7 + 1), at: Millis(0), event };
+    let entry = |(at, event)| Entry {
+        seq: Seq(at + 1),
+        epoch: Epoch(at / 7 + 1),
+        at: Millis(0),
+        event,
+    };
     (0_u64..).zip(events).map(entry).collect()
 }
 
@@ -134,8 +155,7 @@ fn a_tool_call_is_one_line_with_its_title() {
 fn a_failed_tool_call_is_a_tool_error() {
     assert_eq!(texts(vec![tool("Read"), tool_is("failed")]), ["[tool] Read", "[tool-error]"]);
     let content = json!([{"type": "content", "content": {"type": "text", "text": "```\nno such file\nat all"}}]);
-    let failed =
-        json!({"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "failed", "content": content});
+    let failed = json!({"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "failed", "content": content});
     assert_eq!(texts(vec![update(failed)]), ["[tool-error] no such file"]);
 }
 
@@ -146,7 +166,10 @@ fn an_opened_ask_awaits_input() {
 
 #[test]
 fn a_turn_ends_with_its_reason() {
-    assert_eq!(texts(vec![accepted("p"), begun("p"), answered("p")]), ["── turn-end (end_turn) ──"]);
+    assert_eq!(
+        texts(vec![accepted("p"), begun("p"), answered("p")]),
+        ["── turn-end (end_turn) ──"]
+    );
     let cut = vec![accepted("p"), begun("p"), says("half"), ended("p", PromptEnd::HostRestarted)];
     assert_eq!(texts(cut), ["half", "── turn-end (host_restarted) ──"]);
 }
@@ -177,7 +200,8 @@ fn an_error_has_its_message_and_the_last_words_of_the_agent() {
         message: Some(message.clone()),
         needs_login: false,
     };
-    let shown = lines(&log(vec![says("half"), Event::Session(SessionEvent::Ended(ending.clone()))]));
+    let shown =
+        lines(&log(vec![says("half"), Event::Session(SessionEvent::Ended(ending.clone()))]));
     let shown: Vec<_> = shown.iter().map(|line| (line.stream, line.text.as_str())).collect();
     let stderr = OutputStream::Stderr;
     let expected = [
@@ -188,13 +212,24 @@ fn an_error_has_its_message_and_the_last_words_of_the_agent() {
     ];
     assert_eq!(shown, expected);
     assert_eq!(
-        texts(vec![Event::Session(SessionEvent::Ended(Ending { exit_code: Some(0), ..ending.clone() }))]),
+        texts(vec![Event::Session(SessionEvent::Ended(Ending {
+            exit_code: Some(0),
+            ..ending.clone()
+        }))]),
         [""; 0]
     );
-    let asleep = Ending { status: Status::Killed, reason: EndReason::Memory, exit_code: None, ..ending };
+    let asleep = Ending {
+        status: Status::Killed,
+        reason: EndReason::Memory,
+        exit_code: None,
+        ..ending
+    };
     assert_eq!(texts(vec![Event::Session(SessionEvent::Ended(asleep))]), [""; 0]);
     let frame = raw(&json!({"error": {"code": -32603, "message": "no credit"}}));
-    assert_eq!(texts(vec![ended("p", PromptEnd::Failed { frame })]), ["[error] no credit", "── turn-end (error) ──"]);
+    assert_eq!(
+        texts(vec![ended("p", PromptEnd::Failed { frame })]),
+        ["[error] no credit", "── turn-end (error) ──"]
+    );
 }
 
 #[test]
@@ -227,12 +262,15 @@ fn usage_ends_a_message_without_an_id() {
 fn messages_without_ids_are_separated_by_everything_that_comes_between_them() {
     assert_eq!(texts(vec![says("one"), says("two"), tool("t")]), ["onetwo", "[tool] t"]);
     let plan = update(json!({"sessionUpdate": "plan", "entries": []}));
-    let user = update(json!({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "hi"}}));
+    let user = update(
+        json!({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "hi"}}),
+    );
     let content = json!({"type": "image", "mimeType": "image/png", "data": ""});
     let image = update(json!({"sessionUpdate": "agent_message_chunk", "content": content}));
     let notice = update(json!({"sessionUpdate": "notice", "message": "note"}));
     let unknown = update(json!({"sessionUpdate": "of_tomorrow"}));
-    let resolved = Event::Ask(AskEvent::Resolved { ask: AskId(1), outcome: AskOutcome::Cancelled, by: None });
+    let resolved =
+        Event::Ask(AskEvent::Resolved { ask: AskId(1), outcome: AskOutcome::Cancelled, by: None });
     for (between, shown) in [
         (vec![thinks("hm")], &["[thought] hm"][..]),
         (vec![tool("t")], &["[tool] t"]),
@@ -266,23 +304,36 @@ fn a_line_that_does_not_end_is_cut_at_64_kib() {
     let long = "é".repeat(MAX_LINE_BYTES);
     let cut = texts(vec![says(&long), says("\n")]);
     assert_eq!(cut.iter().map(String::len).collect::<Vec<_>>(), [MAX_LINE_BYTES, MAX_LINE_BYTES]);
-    assert_eq!(texts(vec![says("x"), says(&long), says("\n")])[0].len(), MAX_LINE_BYTES - 1, "no half characters");
+    assert_eq!(
+        texts(vec![says("x"), says(&long), says("\n")])[0].len(),
+        MAX_LINE_BYTES - 1,
+        "no half characters"
+    );
 }
 
 #[test]
 fn secrets_and_control_characters_do_not_get_through_however_they_are_chunked() {
-    let events = vec![says("\u{1b}"), says("[31mkey sk-ant-0123456"), says("789012345678 \u{7}\n"), tool("\u{1b}[2Jx")];
+    let events = vec![
+        says("\u{1b}"),
+        says("[31mkey sk-ant-0123456"),
+        says("789012345678 \u{7}\n"),
+        tool("\u{1b}[2Jx"),
+    ];
     assert_eq!(texts(events.clone()), ["key sk-[redacted] ", "[tool] x"]);
-    let (mut projector, mut out) =
-        (Projector::new().with_choice(LineChoice { secrets: true, ..LineChoice::default() }), Vec::new());
+    let (mut projector, mut out) = (
+        Projector::new().with_choice(LineChoice { secrets: true, ..LineChoice::default() }),
+        Vec::new(),
+    );
     log(events).iter().for_each(|entry| projector.feed_entry(entry, &mut out));
     assert_eq!(out[0].text, "key sk-ant-0123456789012345678 ");
 }
 
 #[test]
 fn lines_are_numbered_within_the_event_that_completes_them() {
-    let ids: Vec<String> =
-        lines(&log(vec![says("a"), says("b\nc\nd"), tool("t")])).iter().map(|line| line.id.to_string()).collect();
+    let ids: Vec<String> = lines(&log(vec![says("a"), says("b\nc\nd"), tool("t")]))
+        .iter()
+        .map(|line| line.id.to_string())
+        .collect();
     assert_eq!(ids, ["1-2.1", "1-2.2", "1-3.1", "1-3.2"]);
 }
 
@@ -290,7 +341,17 @@ fn lines_are_numbered_within_the_event_that_completes_them() {
 fn line_ids_are_read_as_they_are_written() {
     let id = LineId { epoch: Epoch(3), seq: Seq(17), n: 2 };
     assert_eq!("3-17.2".parse(), Ok(id));
-    for bad in ["", "3-17", "3.17-2", "-1.1", "+3-17.2", "3-17.", "a-b.c", "3-17.2.1", "99999999999999999999-1.1"] {
+    for bad in [
+        "",
+        "3-17",
+        "3.17-2",
+        "-1.1",
+        "+3-17.2",
+        "3-17.",
+        "a-b.c",
+        "3-17.2.1",
+        "99999999999999999999-1.1",
+    ] {
         bad.parse::<LineId>().unwrap_err();
     }
 }
@@ -334,9 +395,16 @@ impl Dice {
             "tab\t",
             "a longer stretch of words that ends\n",
         ];
-        let long = if self.roll(20) == 0 { "x".repeat(self.roll(3 * MAX_LINE_BYTES)) } else { String::new() };
+        let long = if self.roll(20) == 0 {
+            "x".repeat(self.roll(3 * MAX_LINE_BYTES))
+        } else {
+            String::new()
+        };
         let words = self.roll(400);
-        (0..words).map(|_| WORDS[self.roll(WORDS.len())]).chain([long.as_str()]).collect()
+        (0..words)
+            .map(|_| WORDS[self.roll(WORDS.len())])
+            .chain([long.as_str()])
+            .collect()
     }
 }
 
@@ -357,7 +425,8 @@ fn any_way_to_cut_a_text_into_chunks_gives_the_same_lines() {
 /// The lines of a reader that comes back with `after`, by the rules that [`Follow`] keeps.
 fn rest(entries: &[Entry], after: LineId) -> Vec<TranscriptLine> {
     let known = entries.iter().take_while(|entry| entry.seq < after.seq);
-    let marks: Vec<_> = known.map(|entry| (entry.seq, LineMark::from_event(&entry.event))).collect();
+    let marks: Vec<_> =
+        known.map(|entry| (entry.seq, LineMark::from_event(&entry.event))).collect();
     let start = latest_start(&marks);
     let mut projector = Projector::new();
     if start.is_some_and(|start| start.mid_line) {
@@ -393,7 +462,11 @@ fn story(dice: &mut Dice) -> Vec<Event> {
             }
         }
         events.push(ended(&other, PromptEnd::Cancelled));
-        events.push(if dice.roll(2) == 0 { answered(&name) } else { ended(&name, PromptEnd::Cancelled) });
+        events.push(if dice.roll(2) == 0 {
+            answered(&name)
+        } else {
+            ended(&name, PromptEnd::Cancelled)
+        });
     }
     events
 }
@@ -409,11 +482,18 @@ fn a_reader_that_comes_back_at_any_line_gets_exactly_the_rest() {
         for (at, line) in all.iter().enumerate().step_by(step) {
             assert_eq!(rest(&entries, line.id), all[at + 1..], "seed {seed}, after {}", line.id);
         }
-        let marks: Vec<_> = entries.iter().map(|entry| (entry.seq, LineMark::from_event(&entry.event))).collect();
-        mid_lines +=
-            (1..marks.len()).filter(|end| latest_start(&marks[..*end]).is_some_and(|start| start.mid_line)).count();
+        let marks: Vec<_> = entries
+            .iter()
+            .map(|entry| (entry.seq, LineMark::from_event(&entry.event)))
+            .collect();
+        mid_lines += (1..marks.len())
+            .filter(|end| latest_start(&marks[..*end]).is_some_and(|start| start.mid_line))
+            .count();
     }
-    assert!(mid_lines > 0, "no reader began inside a long message: the walk shows less than it should");
+    assert!(
+        mid_lines > 0,
+        "no reader began inside a long message: the walk shows less than it should"
+    );
 }
 
 fn cut_off(name: &str, failure: &str) -> Event {
@@ -435,7 +515,8 @@ fn exited(message: &str) -> Event {
 #[test]
 fn a_failure_is_told_before_the_end_of_its_turn_and_once() {
     let failure = "it exited\nstderr: boom";
-    let events = vec![accepted("p"), begun("p"), says("half"), cut_off("p", failure), exited(failure)];
+    let events =
+        vec![accepted("p"), begun("p"), says("half"), cut_off("p", failure), exited(failure)];
     let expected = ["half", "[error] it exited", "boom", "── turn-end (agent_exited) ──"];
     assert_eq!(texts(events.clone()), expected);
     let entries = log(events);
@@ -443,7 +524,10 @@ fn a_failure_is_told_before_the_end_of_its_turn_and_once() {
     for (at, line) in all.iter().enumerate() {
         assert_eq!(rest(&entries, line.id), all[at + 1..], "after {}", line.id);
     }
-    assert_eq!(texts(vec![accepted("p"), cut_off("p", failure), exited(failure)])[..1], ["[error] it exited"]);
+    assert_eq!(
+        texts(vec![accepted("p"), cut_off("p", failure), exited(failure)])[..1],
+        ["[error] it exited"]
+    );
     let frame = raw(&json!({"error": {"code": -32603, "message": "no credit"}}));
     let (end, failure) = (PromptEnd::Failed { frame }, Some("\nstderr: pay first".into()));
     let failed = Event::Prompt(PromptEvent::Ended { prompt: prompt("p"), end, failure });

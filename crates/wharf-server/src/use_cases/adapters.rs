@@ -10,7 +10,11 @@ use crate::App;
 use crate::fault::Fault;
 
 /// Lists the adapters. An agent gets only the adapters that it may start.
-pub(crate) async fn list_adapters(app: &App, caller: &Caller, query: &AdapterQuery) -> Result<AdapterList, Fault> {
+pub(crate) async fn list_adapters(
+    app: &App,
+    caller: &Caller,
+    query: &AdapterQuery,
+) -> Result<AdapterList, Fault> {
     let check = query.check.unwrap_or(false);
     if check {
         // The check starts programs.
@@ -18,7 +22,11 @@ pub(crate) async fn list_adapters(app: &App, caller: &Caller, query: &AdapterQue
     }
     let mut adapters = app.host.adapters(check).await;
     if let Some(agent) = caller.identity.agent_session() {
-        let own = app.host.descriptor(agent).map(|own| own.adapter_slug.clone()).unwrap_or_default();
+        let own = app
+            .host
+            .descriptor(agent)
+            .map(|own| own.adapter_slug.clone())
+            .unwrap_or_default();
         adapters.retain(|adapter| app.host.config().delegation.allows(&own, &adapter.slug));
     }
     let mut adapters: Vec<_> = adapters.into_iter().map(contract::to_adapter_description).collect();
@@ -40,10 +48,15 @@ pub(crate) async fn list_adapters(app: &App, caller: &Caller, query: &AdapterQue
 fn login_state(sessions: &[Arc<Descriptor>], adapter: &str) -> LoginState {
     // The agent's error code for this is part of the message.
     let login_needed = format!("({}", wharf_json::rpc::code::AUTH_REQUIRED);
-    let newest = sessions.iter().filter(|known| known.adapter_slug == adapter).max_by(|a, b| a.id.cmp(&b.id));
+    let newest = sessions
+        .iter()
+        .filter(|known| known.adapter_slug == adapter)
+        .max_by(|a, b| a.id.cmp(&b.id));
     match newest {
         Some(known) if known.agent_session_id.is_some() => LoginState::Yes,
-        Some(known) if known.message.as_deref().is_some_and(|message| message.contains(&login_needed)) => {
+        Some(known)
+            if known.message.as_deref().is_some_and(|message| message.contains(&login_needed)) =>
+        {
             LoginState::No
         }
         Some(_) | None => LoginState::Unknown,

@@ -27,14 +27,19 @@ impl AgentLogRequest {
     pub(crate) fn from_query(query: &AgentLogQuery) -> Result<Self, Fault> {
         let limit = query.limit.unwrap_or(DEFAULT_LOG_LINES);
         if limit == 0 || limit > MAX_LOG_LINES {
-            return Err(invalid_query(format!("limit: {limit} is not between 1 and {MAX_LOG_LINES}")));
+            return Err(invalid_query(format!(
+                "limit: {limit} is not between 1 and {MAX_LOG_LINES}"
+            )));
         }
         let after = query.after.as_deref().filter(|after| !after.is_empty());
         let after = after.map(str::parse).transpose();
-        let after = after.map_err(|_| invalid_query("after: is no position; take `next` of another answer"))?;
+        let after = after
+            .map_err(|_| invalid_query("after: is no position; take `next` of another answer"))?;
         let wait = parse_wait(query.wait.as_deref())?;
         if wait.is_some() && after.is_none() {
-            return Err(invalid_query("wait: needs `after`; take `next` of an answer without `wait`"));
+            return Err(invalid_query(
+                "wait: needs `after`; take `next` of an answer without `wait`",
+            ));
         }
         Ok(Self { after, limit, wait })
     }
@@ -75,7 +80,12 @@ pub(crate) fn read_agent_log(
         None => log.read_last(request.limit),
     };
     let lines = lines.into_iter().map(to_log_line).collect();
-    Ok(AgentLogPage { id: id.to_owned(), lines, next: next.to_string(), gap: has_gap })
+    Ok(AgentLogPage {
+        id: id.to_owned(),
+        lines,
+        next: next.to_string(),
+        gap: has_gap,
+    })
 }
 
 /// Refuses a session that the caller does not see. Its log is not read for that, and no agent is woken.
@@ -93,5 +103,10 @@ fn to_log_line(line: LoggedLine) -> AgentLogLine {
         AgentStream::Stderr => LogStream::Stderr,
         AgentStream::Stdout => LogStream::Stdout,
     };
-    AgentLogLine { at: format_timestamp(line.at), stream, text: line.text, cut: line.is_cut }
+    AgentLogLine {
+        at: format_timestamp(line.at),
+        stream,
+        text: line.text,
+        cut: line.is_cut,
+    }
 }

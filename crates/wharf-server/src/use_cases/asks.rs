@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use wharf_api::{
-    AnswerAction, AnswerArgs, Answered, AskList, AskOverview, AskQuery, AskSubject, ErrorCode, OpenAsk, RowBody,
-    SessionAsk, TranscriptRow,
+    AnswerAction, AnswerArgs, Answered, AskList, AskOverview, AskQuery, AskSubject, ErrorCode,
+    OpenAsk, RowBody, SessionAsk, TranscriptRow,
 };
 use wharf_host::core::{AskId, AskKind, Raw, Seq};
 use wharf_host::{Descriptor, SessionHandle, format_timestamp};
@@ -35,16 +35,26 @@ pub(crate) async fn list_asks(app: &App, caller: &Caller, id: &str) -> Result<As
 }
 
 /// Lists the open asks without their subjects.
-pub(crate) async fn list_bare_asks(app: &App, caller: &Caller, id: &str) -> Result<Vec<OpenAsk>, Fault> {
+pub(crate) async fn list_bare_asks(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+) -> Result<Vec<OpenAsk>, Fault> {
     let handle = open_session(app, caller, id).await?;
     read_open_asks(app, &handle).await
 }
 
 /// Lists the open asks of all sessions that the caller sees, the longest waiting first.
-pub(crate) async fn list_all_asks(app: &App, caller: &Caller, query: &AskQuery) -> Result<AskOverview, Fault> {
+pub(crate) async fn list_all_asks(
+    app: &App,
+    caller: &Caller,
+    query: &AskQuery,
+) -> Result<AskOverview, Fault> {
     let limit = query.limit.unwrap_or(DEFAULT_LISTED_ASKS);
     if limit == 0 || limit > MAX_LISTED_ASKS {
-        return Err(invalid_query(format!("limit: {limit} is not between 1 and {MAX_LISTED_ASKS}")));
+        return Err(invalid_query(format!(
+            "limit: {limit} is not between 1 and {MAX_LISTED_ASKS}"
+        )));
     }
     let mut asking = visible_sessions(app, caller);
     asking.retain(|known| known.attention.asks > 0);
@@ -63,7 +73,9 @@ pub(crate) async fn list_all_asks(app: &App, caller: &Caller, query: &AskQuery) 
         open.truncate(limit);
         add_subjects(app, &handle, &mut open, deadline).await;
         asks.extend(open.into_iter().map(|ask| to_session_ask(&known, ask)));
-        asks.sort_by(|a, b| (&a.ask.opened_at, a.ask.ask_id).cmp(&(&b.ask.opened_at, b.ask.ask_id)));
+        asks.sort_by(|a, b| {
+            (&a.ask.opened_at, a.ask.ask_id).cmp(&(&b.ask.opened_at, b.ask.ask_id))
+        });
         truncated |= asks.len() > limit;
         asks.truncate(limit);
     }
@@ -86,10 +98,16 @@ fn to_session_ask(known: &Descriptor, ask: OpenAsk) -> SessionAsk {
 
 /// Reads the open asks of a session. This is the one place where an ask of the contract is made.
 async fn read_open_asks(app: &App, handle: &SessionHandle) -> Result<Vec<OpenAsk>, Fault> {
-    let open = handle.asks().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+    let open = handle
+        .asks()
+        .await
+        .map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     let mut asks = Vec::with_capacity(open.len());
     for ask in &open {
-        asks.push(OpenAsk { opened_at: read_opened_at(handle, ask.id).await, ..to_open_ask(ask) });
+        asks.push(OpenAsk {
+            opened_at: read_opened_at(handle, ask.id).await,
+            ..to_open_ask(ask)
+        });
     }
     Ok(asks)
 }
@@ -100,7 +118,9 @@ async fn add_subjects(app: &App, handle: &SessionHandle, asks: &mut [OpenAsk], d
         return;
     }
     let transcript = app.host.transcript(handle.clone());
-    let Ok(Ok(rows)) = tokio::time::timeout_at(deadline, transcript.open_asks()).await else { return };
+    let Ok(Ok(rows)) = tokio::time::timeout_at(deadline, transcript.open_asks()).await else {
+        return;
+    };
     for ask in asks {
         let (row, subject) = find_subject(&rows, ask.ask_id).unzip();
         (ask.row, ask.subject) = (row, subject);
@@ -120,7 +140,11 @@ async fn read_opened_at(handle: &SessionHandle, ask: AskId) -> Option<String> {
     let mut cursor = handle.cursor(Seq(ask.0.checked_sub(1)?));
     // An ask that is not in the log yet has no time to show.
     let batch = if cursor.is_behind() { cursor.next().await.ok()? } else { return None };
-    batch.entries().first().filter(|entry| entry.seq.0 == ask.0).map(|entry| format_timestamp(entry.at))
+    batch
+        .entries()
+        .first()
+        .filter(|entry| entry.seq.0 == ask.0)
+        .map(|entry| format_timestamp(entry.at))
 }
 
 /// Answers an open ask. The first valid answer wins.
@@ -135,11 +159,16 @@ pub(crate) async fn answer_ask(
     let handle = open_session(app, caller, id).await?;
     let unknown = || {
         let shown: String = ask.chars().take(40).collect();
-        let detail = format!("no ask {shown:?}; GET /sessions/{id}/asks and `wharf asks` list the open ones");
+        let detail = format!(
+            "no ask {shown:?}; GET /sessions/{id}/asks and `wharf asks` list the open ones"
+        );
         Fault::new(ErrorCode::UNKNOWN_ASK, detail)
     };
     let ask = ask.parse().map(AskId).map_err(|_| unknown())?;
-    let open = handle.asks().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+    let open = handle
+        .asks()
+        .await
+        .map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     let kind = open.iter().find(|open| open.id == ask).map(|open| open.kind);
     // An ask that is not open is left to the session, which knows whether it was answered or never existed.
     let reply = read_answer(args, kind)?;
@@ -187,7 +216,9 @@ pub(crate) async fn reply_to_ask(
 async fn spell_option(handle: &SessionHandle, ask: AskId, option: &str, answer: Raw) -> Raw {
     let Ok(open) = handle.asks().await else { return answer };
     let asked = open.iter().find(|open| open.id == ask);
-    asked.and_then(|asked| respell_option(asked.frame.bytes(), option, answer.bytes())).unwrap_or(answer)
+    asked
+        .and_then(|asked| respell_option(asked.frame.bytes(), option, answer.bytes()))
+        .unwrap_or(answer)
 }
 
 /// Returns the answer with the id of the chosen option as JSON of the same type as in the request. `None` if it is so already.
@@ -218,10 +249,14 @@ fn read_answer(args: AnswerArgs, kind: Option<AskKind>) -> Result<AskReply, Faul
         (None, true, None) | (None, false, Some(AnswerAction::Cancel)) => {
             Ok(AskReply::Decline(build_response(&match kind {
                 Some(AskKind::Elicitation) => json!({ "action": "cancel" }),
-                Some(AskKind::Permission) | None => json!({ "outcome": { "outcome": "cancelled" } }),
+                Some(AskKind::Permission) | None => {
+                    json!({ "outcome": { "outcome": "cancelled" } })
+                }
             })?))
         }
-        (None, false, Some(AnswerAction::Accept | AnswerAction::Decline)) if kind == Some(AskKind::Permission) => {
+        (None, false, Some(AnswerAction::Accept | AnswerAction::Decline))
+            if kind == Some(AskKind::Permission) =>
+        {
             Err(invalid_params("action: this is a permission; send optionId or cancel: true"))
         }
         (None, false, Some(AnswerAction::Accept)) => {

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use wharf_api::{AttentionInfo, AttentionState, ErrorCode, MuteArgs, MuteMark, SeenArgs, SeenMark, SessionInfo};
+use wharf_api::{
+    AttentionInfo, AttentionState, ErrorCode, MuteArgs, MuteMark, SeenArgs, SeenMark, SessionInfo,
+};
 use wharf_host::core::{EventId, Seq, SessionId};
 use wharf_host::{AttentionAsk, AttentionRaised, Descriptor, SessionHandle, SessionMarks};
 
@@ -46,7 +48,11 @@ impl AttentionView {
         for child in visible {
             let Some(ask) = &child.attention.ask else { continue };
             for parent in child.lineage() {
-                let own = AsksBelow { count: child.attention.asks, first: ask.clone(), via: child.id.clone() };
+                let own = AsksBelow {
+                    count: child.attention.asks,
+                    first: ask.clone(),
+                    via: child.id.clone(),
+                };
                 self.below
                     .entry(parent.clone())
                     .and_modify(|known| {
@@ -63,15 +69,26 @@ impl AttentionView {
 
     /// Returns the session with its attention.
     pub(crate) fn session_info(&self, known: &Descriptor) -> SessionInfo {
-        let keeper = known.status.is_alive().then(|| self.app.host.describe_keeper(&SessionId::new(known.id.as_str())));
+        let keeper = known
+            .status
+            .is_alive()
+            .then(|| self.app.host.describe_keeper(&SessionId::new(known.id.as_str())));
         let keeper = keeper.flatten().map(|keeper| to_keeper_info(keeper, known.turn));
-        SessionInfo { attention: Some(self.attention_of(known)), keeper, ..to_session_info(known) }
+        SessionInfo {
+            attention: Some(self.attention_of(known)),
+            keeper,
+            ..to_session_info(known)
+        }
     }
 
     /// Returns the first state that holds (rule 14.2).
     pub(crate) fn attention_of(&self, known: &Descriptor) -> AttentionInfo {
         let id = SessionId::new(known.id.as_str());
-        let marks = self.person.as_deref().map(|person| self.app.host.marks(person, &id)).unwrap_or_default();
+        let marks = self
+            .person
+            .as_deref()
+            .map(|person| self.app.host.marks(person, &id))
+            .unwrap_or_default();
         let own = known.attention.ask.as_ref();
         let below = self.below.get(&id);
         let count = known.attention.asks + below.map_or(0, |below| below.count);
@@ -93,9 +110,11 @@ impl AttentionView {
             let marks = via.as_ref().map_or(marks, |via| self.marks_of(via));
             return waiting_ask(ask, via, &marks, quiet);
         }
-        let is_unseen = |raised: &&AttentionRaised| raised.row.is_none_or(|row| !marks.has_seen(row));
+        let is_unseen =
+            |raised: &&AttentionRaised| raised.row.is_none_or(|row| !marks.has_seen(row));
         if let Some(raised) = known.attention.raised.as_ref().filter(is_unseen) {
-            let state = if raised.is_failure { AttentionState::Failed } else { AttentionState::Finished };
+            let state =
+                if raised.is_failure { AttentionState::Failed } else { AttentionState::Finished };
             let since = raised.since.clone();
             let row = raised.row.map(|row| row.to_string());
             let why = Some(raised.why.clone());
@@ -118,7 +137,12 @@ impl AttentionView {
     }
 }
 
-fn waiting_ask(ask: &AttentionAsk, via: Option<String>, marks: &SessionMarks, quiet: AttentionInfo) -> AttentionInfo {
+fn waiting_ask(
+    ask: &AttentionAsk,
+    via: Option<String>,
+    marks: &SessionMarks,
+    quiet: AttentionInfo,
+) -> AttentionInfo {
     AttentionInfo {
         state: AttentionState::NeedsAnswer,
         since: ask.since.clone(),
@@ -137,7 +161,12 @@ pub(crate) fn describe_session(app: &App, caller: &Caller, known: &Descriptor) -
 }
 
 /// Raises the caller's mark: its person has seen the session up to this event.
-pub(crate) async fn mark_seen(app: &App, caller: &Caller, id: &str, args: &SeenArgs) -> Result<SeenMark, Fault> {
+pub(crate) async fn mark_seen(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    args: &SeenArgs,
+) -> Result<SeenMark, Fault> {
     let person = require_person(app, caller)?;
     let handle = open_session(app, caller, id).await?;
     let event: EventId = args.up_to.parse().map_err(|_| unknown_event(&args.up_to))?;
@@ -150,17 +179,26 @@ pub(crate) async fn mark_seen(app: &App, caller: &Caller, id: &str, args: &SeenA
 }
 
 /// Mutes the session for the caller's person, or ends that.
-pub(crate) fn set_muted(app: &App, caller: &Caller, id: &str, args: &MuteArgs) -> Result<MuteMark, Fault> {
+pub(crate) fn set_muted(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    args: &MuteArgs,
+) -> Result<MuteMark, Fault> {
     let person = require_person(app, caller)?;
     let session = SessionId::new(id);
-    app.visible_to(&caller.identity).descriptor(&session).ok_or_else(|| unknown_session(id))?;
+    app.visible_to(&caller.identity)
+        .descriptor(&session)
+        .ok_or_else(|| unknown_session(id))?;
     app.host.set_muted(&person, &session, args.muted);
     Ok(MuteMark { ok: true, id: id.to_owned(), muted: args.muted })
 }
 
 fn require_person(app: &App, caller: &Caller) -> Result<Arc<str>, Fault> {
     let detail = "an agent is no person: it sees nothing in a person's stead";
-    app.tokens.person_of(&caller.identity).ok_or_else(|| Fault::new(ErrorCode::NOT_FOR_AGENTS, detail))
+    app.tokens
+        .person_of(&caller.identity)
+        .ok_or_else(|| Fault::new(ErrorCode::NOT_FOR_AGENTS, detail))
 }
 
 /// Notes that the caller's person has acted in the session: what was there before counts as seen. `before` is the

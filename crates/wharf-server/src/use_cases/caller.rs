@@ -42,7 +42,15 @@ impl Caller {
         let name = name.and_then(shown_name);
         let token = identity.token.clone();
         let parent = identity.agent_session().cloned();
-        let sender = Sender { client, chosen: None, name, version: None, token, parent, peer: None };
+        let sender = Sender {
+            client,
+            chosen: None,
+            name,
+            version: None,
+            token,
+            parent,
+            peer: None,
+        };
         Self { role: identity.role(), identity, is_connected: false, sender }
     }
 
@@ -59,7 +67,10 @@ impl Caller {
 
     /// Removes `PATH` from the environment unless the caller is an admin: with its own `PATH` a caller could run a program of
     /// its choice instead of the agent.
-    pub(crate) fn allowed_env(&self, mut env: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    pub(crate) fn allowed_env(
+        &self,
+        mut env: BTreeMap<String, String>,
+    ) -> BTreeMap<String, String> {
         env.retain(|name, _| self.identity.is_admin() || name != "PATH");
         env
     }
@@ -98,10 +109,13 @@ impl Caller {
             return self.may_change().map_err(|fault| fault.with_session(id));
         }
         let Some(agent) = self.identity.agent_session() else { return self.may_change() };
-        let session =
-            app.visible_to(&self.identity).descriptor(&SessionId::new(id)).ok_or_else(|| unknown_session(id))?;
+        let session = app
+            .visible_to(&self.identity)
+            .descriptor(&SessionId::new(id))
+            .ok_or_else(|| unknown_session(id))?;
         let own = app.host.descriptor(agent);
-        let delegates = own.is_some_and(|own| app.host.config().delegation.lets_start(&own.adapter_slug));
+        let delegates =
+            own.is_some_and(|own| app.host.config().delegation.lets_start(&own.adapter_slug));
         if delegates && session.descends_from(agent) { Ok(()) } else { self.may_change() }
     }
 
@@ -112,8 +126,7 @@ impl Caller {
         if self.identity.agent_session().is_none() || app.host.config().delegation.answer {
             return Ok(());
         }
-        let detail =
-            "only a user may answer what an agent asks; the operator can let agents answer with delegation.answer";
+        let detail = "only a user may answer what an agent asks; the operator can let agents answer with delegation.answer";
         Err(Fault::new(ErrorCode::DELEGATION_DENIED, detail))
     }
 

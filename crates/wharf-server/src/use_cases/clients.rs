@@ -10,14 +10,24 @@ use crate::App;
 use crate::fault::Fault;
 
 /// Lists the attached clients in the order in which they came.
-pub(crate) async fn list_clients(app: &App, caller: &Caller, id: &str) -> Result<ClientList, Fault> {
+pub(crate) async fn list_clients(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+) -> Result<ClientList, Fault> {
     let handle = open_session(app, caller, id).await?;
     Ok(ClientList { clients: read_clients(app, &handle).await? })
 }
 
 /// Returns the attached clients of a session.
-pub(crate) async fn read_clients(app: &App, handle: &SessionHandle) -> Result<Vec<AttachedClientInfo>, Fault> {
-    let clients = handle.clients().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+pub(crate) async fn read_clients(
+    app: &App,
+    handle: &SessionHandle,
+) -> Result<Vec<AttachedClientInfo>, Fault> {
+    let clients = handle
+        .clients()
+        .await
+        .map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     Ok(clients.iter().map(|client| to_client_info(app, client)).collect())
 }
 

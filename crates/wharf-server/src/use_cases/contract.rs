@@ -3,14 +3,15 @@
 
 use super::to_accepted_kinds;
 use wharf_api::{
-    AdapterDescription, AdapterMode, AdapterOption, AskOption, AskType, ContextUse, EndCause, ForkOrigin, KeeperInfo,
-    KeeperLimitsInfo, LoginState, OpenAsk, ResourceUse, SessionInfo, SessionStatus, StoragePause, TokenUsage,
-    TurnOutcome, TurnPhase, UsageCost, WorkspaceInfo, WorkspaceRegistry,
+    AdapterDescription, AdapterMode, AdapterOption, AskOption, AskType, ContextUse, EndCause,
+    ForkOrigin, KeeperInfo, KeeperLimitsInfo, LoginState, OpenAsk, ResourceUse, SessionInfo,
+    SessionStatus, StoragePause, TokenUsage, TurnOutcome, TurnPhase, UsageCost, WorkspaceInfo,
+    WorkspaceRegistry,
 };
 use wharf_host::core::{Ask, AskKind, EndReason, OutcomeKind, PauseReason, ReportedCost, Status};
 use wharf_host::{
-    AdapterInfo, AdapterSource, AgentUsage, Descriptor, KeeperDescription, ReportedContext, Resources, TurnWord,
-    Workspace, WorkspaceList, frame,
+    AdapterInfo, AdapterSource, AgentUsage, Descriptor, KeeperDescription, ReportedContext,
+    Resources, TurnWord, Workspace, WorkspaceList, frame,
 };
 
 /// Returns the session without its attention, which depends on the person that asks.
@@ -41,7 +42,9 @@ pub(crate) fn to_session_info(known: &Descriptor) -> SessionInfo {
         depth: known.parent_session_id.as_ref().map(|_| known.depth),
         parent_session_id: known.parent_session_id,
         forkable: known.forkable,
-        forked_from: known.forked_from.map(|from| ForkOrigin { session_id: from.session_id, event_id: from.event_id }),
+        forked_from: known
+            .forked_from
+            .map(|from| ForkOrigin { session_id: from.session_id, event_id: from.event_id }),
         resources: known.resources.map(to_resource_use),
         attention: None,
         last_outcome: known.last_outcome.map(to_turn_outcome),
@@ -160,17 +163,33 @@ pub(crate) fn to_open_ask(ask: &Ask) -> OpenAsk {
     let options = options
         .iter()
         .zip(ids)
-        .map(|(option, option_id)| AskOption { option_id, name: text(&option["name"]), kind: text(&option["kind"]) })
+        .map(|(option, option_id)| AskOption {
+            option_id,
+            name: text(&option["name"]),
+            kind: text(&option["kind"]),
+        })
         .collect();
     let tool_call = params.get("toolCall").cloned();
     let ask_id = ask.id.0;
     let kind = to_ask_type(ask.kind);
-    OpenAsk { ask_id, kind, opened_at: None, row: None, subject: None, options, tool_call, params }
+    OpenAsk {
+        ask_id,
+        kind,
+        opened_at: None,
+        row: None,
+        subject: None,
+        options,
+        tool_call,
+        params,
+    }
 }
 
 pub(super) fn to_adapter_description(info: AdapterInfo) -> AdapterDescription {
     let shown = |path: std::path::PathBuf| path.display().to_string();
-    let modes = info.modes.into_iter().map(|mode| AdapterMode { id: mode.id, description: mode.description });
+    let modes = info
+        .modes
+        .into_iter()
+        .map(|mode| AdapterMode { id: mode.id, description: mode.description });
     let options = info.options.into_iter().map(|option| AdapterOption {
         id: option.id,
         kind: option.kind.to_owned(),
@@ -223,7 +242,12 @@ const fn adapter_source_word(source: AdapterSource) -> &'static str {
 pub(super) fn to_workspace_registry(list: WorkspaceList) -> WorkspaceRegistry {
     let WorkspaceList { version, active, workspaces, more } = list;
     let workspaces = workspaces.into_iter().map(to_workspace_info).collect();
-    WorkspaceRegistry { version, active: active.map(|slug| slug.to_string()), workspaces, more }
+    WorkspaceRegistry {
+        version,
+        active: active.map(|slug| slug.to_string()),
+        workspaces,
+        more,
+    }
 }
 
 pub(super) fn to_workspace_info(workspace: Workspace) -> WorkspaceInfo {

@@ -23,7 +23,10 @@ pub(crate) async fn change_session(
 ) -> Result<SessionInfo, Fault> {
     caller.may_change()?;
     caller.may_change_as_attached(app, id).await?;
-    let title = patch.title.map(|title| title.as_deref().map(check_title).transpose()).transpose()?;
+    let title = patch
+        .title
+        .map(|title| title.as_deref().map(check_title).transpose())
+        .transpose()?;
     // An empty label is none, as at the start of a session.
     let label = patch.label.map(|label| label.filter(|label| !label.is_empty()));
     check_label(label.as_ref().and_then(Option::as_deref))?;
@@ -37,7 +40,10 @@ pub(crate) async fn change_session(
         archived: patch.archived,
     };
     let visible = app.visible_to(&caller.identity);
-    let described = app.host.describe(&handle, description, on_label, &|known| visible.sees(known)).await;
+    let described = app
+        .host
+        .describe(&handle, description, on_label, &|known| visible.sees(known))
+        .await;
     described.map_err(|error| match &error {
         DescribeError::Label(error) => fault_from_label_in_use(error),
         DescribeError::Call(error) => fault_from_failed_call(app, handle.id(), error),
@@ -58,9 +64,13 @@ pub(super) const fn to_on_label(on_label: OnLabelChange) -> LabelPolicy {
 /// Returns a title without blanks around it, or refuses it.
 pub(super) fn check_title(title: &str) -> Result<String, Fault> {
     let title = title.trim();
-    if title.is_empty() || title.chars().any(char::is_control) || title.chars().count() > MAX_TITLE_CHARS {
-        let detail =
-            format!("title: must be 1 to {MAX_TITLE_CHARS} characters on one line, or null for the agent's own");
+    if title.is_empty()
+        || title.chars().any(char::is_control)
+        || title.chars().count() > MAX_TITLE_CHARS
+    {
+        let detail = format!(
+            "title: must be 1 to {MAX_TITLE_CHARS} characters on one line, or null for the agent's own"
+        );
         return Err(invalid_params(detail));
     }
     Ok(title.to_owned())

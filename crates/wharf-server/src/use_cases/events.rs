@@ -16,7 +16,12 @@ const MAX_PAGE_EVENTS: usize = 1_000;
 const MAX_PAGE_BYTES: usize = 4 << 20;
 
 /// Reads a page of events.
-pub(crate) async fn list_events(app: &App, caller: &Caller, id: &str, args: &EventQuery) -> Result<EventPage, Fault> {
+pub(crate) async fn list_events(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    args: &EventQuery,
+) -> Result<EventPage, Fault> {
     let limit = args.limit.unwrap_or(DEFAULT_PAGE_EVENTS);
     if limit == 0 || limit > MAX_PAGE_EVENTS {
         let detail = format!("limit: {limit} is not between 1 and {MAX_PAGE_EVENTS}");
@@ -28,7 +33,9 @@ pub(crate) async fn list_events(app: &App, caller: &Caller, id: &str, args: &Eve
         Some(after) => find_event(&handle, after).await?,
     };
     let bytes = MAX_PAGE_BYTES.min(app.host.config().limits.history.0);
-    read_page(&handle, after, limit, bytes).await.map_err(|error| unreadable_session(id, &error))
+    read_page(&handle, after, limit, bytes)
+        .await
+        .map_err(|error| unreadable_session(id, &error))
 }
 
 pub(crate) fn unknown_event(id: &str) -> Fault {
@@ -44,7 +51,12 @@ async fn find_event(handle: &SessionHandle, id: &str) -> Result<Seq, Fault> {
     is_held.then_some(event.seq).ok_or_else(|| unknown_event(id))
 }
 
-async fn read_page(handle: &SessionHandle, after: Seq, limit: usize, most: usize) -> Result<EventPage, ReadError> {
+async fn read_page(
+    handle: &SessionHandle,
+    after: Seq,
+    limit: usize,
+    most: usize,
+) -> Result<EventPage, ReadError> {
     let mut cursor = handle.cursor(after);
     let mut events = Vec::new();
     let mut bytes = 0;
@@ -72,5 +84,8 @@ fn to_stored_event(entry: &Entry) -> Option<Box<RawValue>> {
     let epoch = entry.epoch;
     let seq = entry.seq;
     let members = body.strip_prefix('{')?;
-    RawValue::from_string(format!(r#"{{"id":"{epoch}-{seq}","seq":{seq},"epoch":{epoch},{members}"#)).ok()
+    RawValue::from_string(format!(
+        r#"{{"id":"{epoch}-{seq}","seq":{seq},"epoch":{epoch},{members}"#
+    ))
+    .ok()
 }

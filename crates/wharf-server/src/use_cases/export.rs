@@ -28,7 +28,12 @@ enum ExportStep {
 
 impl SessionExport {
     /// Opens the export of a session.
-    pub(crate) async fn open(app: &App, caller: &Caller, id: &str, query: &ExportQuery) -> Result<Self, Fault> {
+    pub(crate) async fn open(
+        app: &App,
+        caller: &Caller,
+        id: &str,
+        query: &ExportQuery,
+    ) -> Result<Self, Fault> {
         let transcript = match query.raw {
             true => {
                 let handle = open_session(app, caller, id).await?;
@@ -79,8 +84,13 @@ impl SessionExport {
         let is_first = after.is_none();
         let anchor = after.map_or(PageAnchor::Start, PageAnchor::After);
         let request = PageRequest { anchor, limit: MAX_PAGE_ROWS, kinds: Vec::new() };
-        let page = self.transcript.page(request).await.map_err(|failure| transcript_fault(&self.app, &id, &failure))?;
-        let page = page.map_err(|_| unreadable_session(&id, &"a row of the transcript is missing"))?;
+        let page = self
+            .transcript
+            .page(request)
+            .await
+            .map_err(|failure| transcript_fault(&self.app, &id, &failure))?;
+        let page =
+            page.map_err(|_| unreadable_session(&id, &"a row of the transcript is missing"))?;
         let mut text = String::new();
         for (index, row) in page.rows.iter().enumerate() {
             text.push_str(&self.format.row(row, is_first && index == 0));

@@ -4,8 +4,8 @@ use axum::http::StatusCode;
 use wharf_api::ErrorCode;
 use wharf_host::core::{FailureText, PromptEnd, Refusal, SessionId};
 use wharf_host::{
-    AdapterError, CallError, CreateError, DelegationError, LabelInUse, OpenError, SandboxError, StartFailure,
-    WorkspaceError,
+    AdapterError, CallError, CreateError, DelegationError, LabelInUse, OpenError, SandboxError,
+    StartFailure, WorkspaceError,
 };
 
 use crate::App;
@@ -13,7 +13,9 @@ use crate::fault::Fault;
 
 pub(crate) fn unknown_session(id: &str) -> Fault {
     let shown: String = id.chars().take(100).collect();
-    let detail = format!("no session {shown:?}; GET /sessions, session/list and `wharf sessions` list those there are");
+    let detail = format!(
+        "no session {shown:?}; GET /sessions, session/list and `wharf sessions` list those there are"
+    );
     Fault::new(ErrorCode::UNKNOWN_SESSION, detail).with_session(&shown)
 }
 
@@ -47,7 +49,8 @@ pub(crate) fn start_failed(failure: &StartFailure) -> Fault {
     if let Some(error) = &failure.adapter_error {
         return fault_from_adapter_error(error);
     }
-    let fault = Fault::new(ErrorCode::START_FAILED, failure.message.as_str()).with_legacy_code("spawn_failed");
+    let fault = Fault::new(ErrorCode::START_FAILED, failure.message.as_str())
+        .with_legacy_code("spawn_failed");
     fault.with_members(|body| {
         body.stderr = Some(failure.stderr.clone());
         body.agent_error = failure.agent_error();
@@ -60,14 +63,18 @@ pub(crate) fn fault_from_create_error(error: &CreateError) -> Fault {
     match error {
         CreateError::Adapter(error) => fault_from_adapter_error(error),
         CreateError::Workspace(error) => fault_from_workspace_error(error),
-        CreateError::Sandbox(SandboxError::Unsupported(_)) => fault(ErrorCode::SANDBOX_NOT_SUPPORTED),
+        CreateError::Sandbox(SandboxError::Unsupported(_)) => {
+            fault(ErrorCode::SANDBOX_NOT_SUPPORTED)
+        }
         CreateError::Sandbox(_) => fault(ErrorCode::SANDBOX_IMPOSSIBLE),
         CreateError::Cwd { .. } => fault(ErrorCode::INVALID_CWD),
         CreateError::CwdNotAllowed { .. } => fault(ErrorCode::CWD_NOT_ALLOWED),
         CreateError::Delegation(error) => Fault::new(delegation_code(error), error.to_string()),
         CreateError::Label { .. } => fault(ErrorCode::LABEL_TOO_LONG),
         CreateError::LabelInUse(error) => fault_from_label_in_use(error),
-        CreateError::KeyReused { session } => fault(ErrorCode::IDEMPOTENCY_KEY_REUSED).with_session(session.as_str()),
+        CreateError::KeyReused { session } => {
+            fault(ErrorCode::IDEMPOTENCY_KEY_REUSED).with_session(session.as_str())
+        }
         CreateError::TooMany { .. } => fault(ErrorCode::TOO_MANY_SESSIONS),
         CreateError::TooFast { retry_after, .. } => {
             fault(ErrorCode::TOO_MANY_SPAWNS).with_retry_after(retry_after.as_secs() + 1)
@@ -85,16 +92,17 @@ pub(crate) fn fault_from_create_error(error: &CreateError) -> Fault {
 
 /// Returns the fault for a label that another session has, which it names.
 pub(super) fn fault_from_label_in_use(error: &LabelInUse) -> Fault {
-    let detail = format!("{error}; prompt that session, use another label, or take this one (onLabel)");
+    let detail =
+        format!("{error}; prompt that session, use another label, or take this one (onLabel)");
     Fault::new(ErrorCode::LABEL_IN_USE, detail).with_session(&error.holder)
 }
 
 /// Returns the code of AIP-46 for a refused delegation.
 const fn delegation_code(error: &DelegationError) -> ErrorCode {
     match error {
-        DelegationError::Adapter { .. } | DelegationError::Choice(_) | DelegationError::Ended(_) => {
-            ErrorCode::DELEGATION_DENIED
-        }
+        DelegationError::Adapter { .. }
+        | DelegationError::Choice(_)
+        | DelegationError::Ended(_) => ErrorCode::DELEGATION_DENIED,
         DelegationError::Outside { .. } => ErrorCode::CWD_OUTSIDE_PARENT,
         DelegationError::TooDeep { .. } => ErrorCode::MAX_DEPTH_EXCEEDED,
         DelegationError::TooMany { .. } => ErrorCode::CHILD_QUOTA_EXCEEDED,
@@ -108,9 +116,8 @@ fn fault_from_adapter_error(error: &AdapterError) -> Fault {
         AdapterError::UnknownMode { .. } => fault(ErrorCode::UNKNOWN_MODE),
         AdapterError::Option { .. } => fault(ErrorCode::INVALID_OPTION),
         AdapterError::Protocol { .. } => fault(ErrorCode::PROTOCOL_NOT_SUPPORTED),
-        AdapterError::NotInstalled { install, .. } => {
-            fault(ErrorCode::ADAPTER_NOT_INSTALLED).with_members(|body| body.install.clone_from(install))
-        }
+        AdapterError::NotInstalled { install, .. } => fault(ErrorCode::ADAPTER_NOT_INSTALLED)
+            .with_members(|body| body.install.clone_from(install)),
         AdapterError::Manifest(_) => fault(ErrorCode::INVALID_MANIFEST),
     }
 }
@@ -136,7 +143,11 @@ pub(crate) fn fault_from_workspace_error(error: &WorkspaceError) -> Fault {
 /// Returns the fault for a request whose path names the workspace: an unknown one has the status 404.
 pub(super) fn fault_from_named_workspace_error(error: &WorkspaceError) -> Fault {
     let fault = fault_from_workspace_error(error);
-    if matches!(error, WorkspaceError::Unknown { .. }) { fault.with_status(StatusCode::NOT_FOUND) } else { fault }
+    if matches!(error, WorkspaceError::Unknown { .. }) {
+        fault.with_status(StatusCode::NOT_FOUND)
+    } else {
+        fault
+    }
 }
 
 /// Returns the fault for a failed call on a session. A session that was forgotten meanwhile is unknown.
@@ -177,9 +188,13 @@ pub(crate) fn fault_from_refusal(refusal: &Refusal, id: &str) -> Fault {
         ),
         Refusal::Killed => Fault::new(
             ErrorCode::KILLED,
-            format!("the session was killed; to bring it back: wharf resume {id}, or POST /sessions/{id}/resume"),
+            format!(
+                "the session was killed; to bring it back: wharf resume {id}, or POST /sessions/{id}/resume"
+            ),
         ),
-        Refusal::Observer => Fault::new(ErrorCode::OBSERVER, "this client is an observer; connect as a controller"),
+        Refusal::Observer => {
+            Fault::new(ErrorCode::OBSERVER, "this client is an observer; connect as a controller")
+        }
         Refusal::TurnInProgress => Fault::new(
             ErrorCode::TURN_IN_PROGRESS,
             "a turn is running or prompts wait; send `queue: true` to wait in line, `interrupt: true` to end the turn",
@@ -188,19 +203,23 @@ pub(crate) fn fault_from_refusal(refusal: &Refusal, id: &str) -> Fault {
             ErrorCode::QUEUE_FULL,
             format!("{limit} prompts are waiting already (limits.queue); wait, or remove one"),
         ),
-        Refusal::UnknownPrompt(prompt) => {
-            Fault::new(ErrorCode::UNKNOWN_PROMPT, format!("no waiting prompt {prompt}; it may have run already"))
-        }
+        Refusal::UnknownPrompt(prompt) => Fault::new(
+            ErrorCode::UNKNOWN_PROMPT,
+            format!("no waiting prompt {prompt}; it may have run already"),
+        ),
         Refusal::PromptIdTaken(prompt) => {
             Fault::new(ErrorCode::PROMPT_ID_TAKEN, format!("the prompt id {prompt} is taken"))
         }
         Refusal::KeyReused(prompt) => Fault::new(
             ErrorCode::IDEMPOTENCY_KEY_REUSED,
-            format!("the idempotency key was used for prompt {prompt}, which has other content; send another key"),
+            format!(
+                "the idempotency key was used for prompt {prompt}, which has other content; send another key"
+            ),
         ),
-        Refusal::AlreadyStarted(prompt) => {
-            Fault::new(ErrorCode::ALREADY_STARTED, format!("prompt {prompt} has started; interrupt the turn instead"))
-        }
+        Refusal::AlreadyStarted(prompt) => Fault::new(
+            ErrorCode::ALREADY_STARTED,
+            format!("prompt {prompt} has started; interrupt the turn instead"),
+        ),
         Refusal::CannotSteer => Fault::new(
             ErrorCode::CANNOT_STEER,
             "the agent takes no prompt while it works on another one; send without `steer` to interrupt its turn",
@@ -215,23 +234,40 @@ pub(crate) fn fault_from_refusal(refusal: &Refusal, id: &str) -> Fault {
         Refusal::InvalidOption { offered } => {
             let names: Vec<String> = offered.iter().map(ToString::to_string).collect();
             let detail = format!("not one of the offered options: {}", names.join(", "));
-            let fault = Fault::new(ErrorCode::OPTION_NOT_OFFERED, detail).with_legacy_code("invalid_option");
+            let fault = Fault::new(ErrorCode::OPTION_NOT_OFFERED, detail)
+                .with_legacy_code("invalid_option");
             fault.with_members(|body| body.offered = Some(names))
         }
-        Refusal::AlreadyRunning => Fault::new(ErrorCode::ALREADY_RUNNING, "the session is running already"),
+        Refusal::AlreadyRunning => {
+            Fault::new(ErrorCode::ALREADY_RUNNING, "the session is running already")
+        }
     };
     fault.with_session(id)
 }
 
 /// Returns the fault for a prompt that ended without an answer of the agent; `None` if the agent answered.
-pub(crate) fn fault_from_prompt_end(end: &PromptEnd, failure: Option<&str>, session: &str) -> Option<Fault> {
+pub(crate) fn fault_from_prompt_end(
+    end: &PromptEnd,
+    failure: Option<&str>,
+    session: &str,
+) -> Option<Fault> {
     let (code, detail) = match end {
-        PromptEnd::Answered { .. } | PromptEnd::Failed { .. } | PromptEnd::Cancelled => return None,
+        PromptEnd::Answered { .. } | PromptEnd::Failed { .. } | PromptEnd::Cancelled => {
+            return None;
+        }
         PromptEnd::Removed { .. } => (ErrorCode::REMOVED, "the prompt was taken out of the queue"),
-        PromptEnd::AgentExited => (ErrorCode::AGENT_EXITED, "the agent exited before it finished this prompt"),
-        PromptEnd::StartFailed => (ErrorCode::START_FAILED, "the agent could not be started for this prompt"),
-        PromptEnd::SessionEnded => (ErrorCode::SESSION_ENDED, "the session was ended before this prompt was finished"),
-        PromptEnd::HostShutdown => (ErrorCode::HOST_SHUTDOWN, "the host was stopped before this prompt was finished"),
+        PromptEnd::AgentExited => {
+            (ErrorCode::AGENT_EXITED, "the agent exited before it finished this prompt")
+        }
+        PromptEnd::StartFailed => {
+            (ErrorCode::START_FAILED, "the agent could not be started for this prompt")
+        }
+        PromptEnd::SessionEnded => {
+            (ErrorCode::SESSION_ENDED, "the session was ended before this prompt was finished")
+        }
+        PromptEnd::HostShutdown => {
+            (ErrorCode::HOST_SHUTDOWN, "the host was stopped before this prompt was finished")
+        }
         PromptEnd::HostRestarted => {
             (ErrorCode::HOST_RESTARTED, "the host was restarted before this prompt was finished")
         }

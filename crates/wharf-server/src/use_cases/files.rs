@@ -38,7 +38,10 @@ pub(crate) async fn find_directory_files(
 ) -> Result<FileList, Fault> {
     caller.may_change()?;
     if caller.identity.agent_session().is_some() {
-        return Err(Fault::new(ErrorCode::NOT_FOR_AGENTS, "an agent reads its own directory itself"));
+        return Err(Fault::new(
+            ErrorCode::NOT_FOR_AGENTS,
+            "an agent reads its own directory itself",
+        ));
     }
     let limit = check_limit(query.limit)?;
     let scope = caller.identity.directory_scope();
@@ -56,10 +59,17 @@ fn check_limit(limit: Option<usize>) -> Result<usize, Fault> {
 }
 
 fn to_file_list(found: FoundFiles) -> FileList {
-    FileList { files: found.files.into_iter().map(to_file_info).collect(), partial: found.partial }
+    FileList {
+        files: found.files.into_iter().map(to_file_info).collect(),
+        partial: found.partial,
+    }
 }
 
 fn to_file_info(file: FoundFile) -> FileInfo {
     let kind = if file.is_directory { FileKind::Directory } else { FileKind::File };
-    FileInfo { path: file.path, absolute: file.absolute.display().to_string(), kind }
+    FileInfo {
+        path: file.path,
+        absolute: file.absolute.display().to_string(),
+        kind,
+    }
 }

@@ -6,7 +6,9 @@ use wharf_host::{Created, ForkClient, ForkError, ForkRequest, LabelPolicy, Spawn
 
 use super::attention::describe_session;
 use super::describe::{check_title, to_on_label};
-use super::faults::{fault_from_create_error, fault_from_failed_call, invalid_params, start_failed};
+use super::faults::{
+    fault_from_create_error, fault_from_failed_call, invalid_params, start_failed,
+};
 use super::prompt::{IDEMPOTENCY_KEY_HEADER, check_idempotency_key};
 use super::spawn::{NotCreated, check_label, needs_waiting};
 use super::{Caller, open_session};
@@ -50,7 +52,10 @@ pub(crate) async fn fork_session(
     let forked = forked.map_err(|error| fault_from_fork_error(app, id, &error))?;
     let handle = forked.handle;
     if wait && needs_waiting(&handle) {
-        handle.up().await.map_err(|failure| start_failed(&failure).with_session(handle.id().as_str()))?;
+        handle
+            .up()
+            .await
+            .map_err(|failure| start_failed(&failure).with_session(handle.id().as_str()))?;
     }
     let session = describe_session(app, caller, &handle.descriptor());
     Ok(ForkOutcome { session, duplicate: forked.spawned_as == SpawnedAs::Repeat })
@@ -75,16 +80,19 @@ pub(crate) async fn fork_for_client(
         caller_waits: true,
     };
     let client = ForkClient { env: caller.allowed_env(client.env), ..client };
-    app.host.fork_for_client(&source, request, client).await.map_err(|error| match error {
-        ForkError::Create(error) => NotCreated::from_create_error(error),
-        ForkError::NotSupported { .. }
-        | ForkError::NothingToCopy
-        | ForkError::SettingsLost
-        | ForkError::TurnInProgress
-        | ForkError::OtherDirectory { .. }
-        | ForkError::Parameters(_)
-        | ForkError::Call(_) => NotCreated::Refused(fault_from_fork_error(app, id, &error)),
-    })
+    app.host
+        .fork_for_client(&source, request, client)
+        .await
+        .map_err(|error| match error {
+            ForkError::Create(error) => NotCreated::from_create_error(error),
+            ForkError::NotSupported { .. }
+            | ForkError::NothingToCopy
+            | ForkError::SettingsLost
+            | ForkError::TurnInProgress
+            | ForkError::OtherDirectory { .. }
+            | ForkError::Parameters(_)
+            | ForkError::Call(_) => NotCreated::Refused(fault_from_fork_error(app, id, &error)),
+        })
 }
 
 /// Refuses a caller that may not start sessions, or that only observes the source: a copy could be driven on.
@@ -99,7 +107,9 @@ fn fault_from_fork_error(app: &App, id: &str, error: &ForkError) -> Fault {
         ForkError::NotSupported { .. } => fault(ErrorCode::FORK_NOT_SUPPORTED),
         ForkError::NothingToCopy | ForkError::SettingsLost => fault(ErrorCode::NOT_FORKABLE),
         ForkError::TurnInProgress => fault(ErrorCode::TURN_IN_PROGRESS),
-        ForkError::OtherDirectory { .. } | ForkError::Parameters(_) => invalid_params(error.to_string()),
+        ForkError::OtherDirectory { .. } | ForkError::Parameters(_) => {
+            invalid_params(error.to_string())
+        }
         ForkError::Call(error) => fault_from_failed_call(app, &SessionId::new(id), error),
         ForkError::Create(error) => fault_from_create_error(error),
     }

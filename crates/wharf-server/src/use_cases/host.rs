@@ -2,8 +2,8 @@
 
 use axum::http::StatusCode;
 use wharf_api::{
-    AttentionInfo, ErrorCode, HostInfo, HostSettingList, ProcessList, ReloadReceipt, SessionCount, SessionInfo,
-    SessionProcesses, StopAgents, StopReceipt,
+    AttentionInfo, ErrorCode, HostInfo, HostSettingList, ProcessList, ReloadReceipt, SessionCount,
+    SessionInfo, SessionProcesses, StopAgents, StopReceipt,
 };
 use wharf_host::StorageFault;
 use wharf_host::core::SessionId;
@@ -28,7 +28,12 @@ pub(crate) fn describe_host(app: &App, caller: &Caller) -> Result<HostInfo, Faul
         public_url: app.host.config().public_url.as_ref().map(wharf_host::PublicUrl::page_address),
         state_dir: app.host.config().state_dir.display().to_string(),
         default_agent: app.host.config().default_agent.clone(),
-        cancel_timeout_ms: app.host.config().core_settings().cancel_timeout.map(|timeout| timeout.0),
+        cancel_timeout_ms: app
+            .host
+            .config()
+            .core_settings()
+            .cancel_timeout
+            .map(|timeout| timeout.0),
         log_file: app.host.config().log_file.as_ref().map(|file| file.display().to_string()),
         sessions: SessionCount { live, total: sessions.len() },
         turns: Some(app.host.running_turns()),
@@ -51,12 +56,19 @@ pub(crate) async fn reload_settings(app: &App, caller: &Caller) -> Result<Reload
     match reloaded {
         Ok(Ok(report)) => Ok(ReloadReceipt { changed: report.changed, waiting: report.waiting }),
         Ok(Err(error)) => Err(Fault::new(ErrorCode::INVALID_SETTINGS, error.to_string())),
-        Err(_) => Err(Fault::new(ErrorCode::INTERNAL, "the settings could not be loaded; the host's log says why")),
+        Err(_) => Err(Fault::new(
+            ErrorCode::INTERNAL,
+            "the settings could not be loaded; the host's log says why",
+        )),
     }
 }
 
 /// Stops the host. Returns at once.
-pub(crate) fn stop_host(app: &App, caller: &Caller, agents: StopAgents) -> Result<StopReceipt, Fault> {
+pub(crate) fn stop_host(
+    app: &App,
+    caller: &Caller,
+    agents: StopAgents,
+) -> Result<StopReceipt, Fault> {
     caller.may_administrate()?;
     let kind = match agents {
         StopAgents::End => StopKind::EndAgents,
@@ -69,15 +81,26 @@ pub(crate) fn stop_host(app: &App, caller: &Caller, agents: StopAgents) -> Resul
 
 /// Refuses if the host takes no work. There is no state "starting": the server listens only once the host is ready.
 pub(crate) async fn check_readiness(app: &App) -> Result<(), Fault> {
-    let stopping = (*app.stopping.borrow())
-        .then_some((ErrorCode::STOPPING, "the host is stopping; start it again with `wharf serve`"));
-    let fault = app.host.storage_fault().await.or_else(|| app.host.storage_full().then_some(StorageFault::Full));
+    let stopping = (*app.stopping.borrow()).then_some((
+        ErrorCode::STOPPING,
+        "the host is stopping; start it again with `wharf serve`",
+    ));
+    let fault = app
+        .host
+        .storage_fault()
+        .await
+        .or_else(|| app.host.storage_full().then_some(StorageFault::Full));
     let storage = fault.map(|fault| match fault {
-        StorageFault::Full => (ErrorCode::STORAGE_FULL, "the disk is full: sessions wait for space"),
-        StorageFault::Gone => (ErrorCode::STORAGE_GONE, "the state directory was deleted or moved; the host stops"),
-        StorageFault::Failed => {
-            (ErrorCode::STORAGE_FAILED, "the state directory cannot be read or written; the host's log says why")
+        StorageFault::Full => {
+            (ErrorCode::STORAGE_FULL, "the disk is full: sessions wait for space")
         }
+        StorageFault::Gone => {
+            (ErrorCode::STORAGE_GONE, "the state directory was deleted or moved; the host stops")
+        }
+        StorageFault::Failed => (
+            ErrorCode::STORAGE_FAILED,
+            "the state directory cannot be read or written; the host's log says why",
+        ),
     });
     let reasons: Vec<_> = stopping.into_iter().chain(storage).collect();
     let Some((code, detail)) = reasons.first().copied() else { return Ok(()) };
@@ -96,13 +119,29 @@ pub(crate) fn list_processes(app: &App, caller: &Caller) -> Result<ProcessList, 
     let view = AttentionView::new(app, &caller.identity);
     let sessions = known.iter().map(|known| {
         let id = SessionId::new(known.id.as_str());
-        let Insight { asks, readers, lag_events, log_bytes, idle_millis, .. } = app.host.insight(&id);
+        let Insight { asks, readers, lag_events, log_bytes, idle_millis, .. } =
+            app.host.insight(&id);
         // These members hold text of people or agents.
         let attention = Some(AttentionInfo { text: None, ..view.attention_of(known) });
         let shown = view.session_info(known);
-        let silent = SessionInfo { title: None, label: None, name: None, message: None, attention, ..shown };
+        let silent = SessionInfo {
+            title: None,
+            label: None,
+            name: None,
+            message: None,
+            attention,
+            ..shown
+        };
         let pids = app.host.processes_of(&id);
-        SessionProcesses { session: silent, pids, asks, readers, lag_events, log_bytes, idle_millis }
+        SessionProcesses {
+            session: silent,
+            pids,
+            asks,
+            readers,
+            lag_events,
+            log_bytes,
+            idle_millis,
+        }
     });
     Ok(ProcessList { sessions: sessions.collect() })
 }

@@ -22,7 +22,11 @@ pub(crate) async fn kill_session(app: &App, caller: &Caller, id: &str) -> Result
 }
 
 /// Ends a session whose work is done. Unlike after a kill, the next prompt brings it back.
-pub(crate) async fn finish_session(app: &App, caller: &Caller, id: &str) -> Result<Finished, Fault> {
+pub(crate) async fn finish_session(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+) -> Result<Finished, Fault> {
     end_session(app, caller, id, EndReason::Finished).await?;
     Ok(Finished { ok: true, id: id.to_owned() })
 }
@@ -31,14 +35,20 @@ async fn end_session(app: &App, caller: &Caller, id: &str, reason: EndReason) ->
     caller.may_work_in(app, id)?;
     caller.may_change_as_attached(app, id).await?;
     let handle = open_session(app, caller, id).await?;
-    handle.kill(reason).await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))
+    handle
+        .kill(reason)
+        .await
+        .map_err(|error| fault_from_failed_call(app, handle.id(), &error))
 }
 
 /// Ends the session for a client that has closed it.
 pub(crate) async fn close_session(app: &App, caller: &Caller, id: &str) -> Result<(), Fault> {
     may_end(app, caller, id).await?;
     let handle = open_session(app, caller, id).await?;
-    handle.kill(EndReason::Closed).await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))
+    handle
+        .kill(EndReason::Closed)
+        .await
+        .map_err(|error| fault_from_failed_call(app, handle.id(), &error))
 }
 
 /// Refuses a caller that may not end or delete the session.
@@ -48,10 +58,17 @@ pub(crate) async fn may_end(app: &App, caller: &Caller, id: &str) -> Result<(), 
 }
 
 /// Ends the session if need be and deletes its history.
-pub(crate) async fn forget_session(app: &App, caller: &Caller, id: &str) -> Result<Forgotten, Fault> {
+pub(crate) async fn forget_session(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+) -> Result<Forgotten, Fault> {
     may_end(app, caller, id).await?;
     let visible = app.visible_to(&caller.identity);
-    let agent = visible.forget_session(&SessionId::new(id)).await.map_err(|error| unreadable_session(id, &error))?;
+    let agent = visible
+        .forget_session(&SessionId::new(id))
+        .await
+        .map_err(|error| unreadable_session(id, &error))?;
     let agent_delete = agent.and_then(agent_delete_word).map(ToOwned::to_owned);
     Ok(Forgotten { ok: agent.is_some(), id: id.to_owned(), agent_delete })
 }
@@ -129,7 +146,10 @@ pub(crate) async fn resume_session(
         return Err(invalid_params("sessionMode: is empty"));
     }
     let handle = open_session(app, caller, id).await?;
-    let terms = ReturnTerms { session_mode, accept_agent_settings: accept_agent_settings.unwrap_or(false) };
+    let terms = ReturnTerms {
+        session_mode,
+        accept_agent_settings: accept_agent_settings.unwrap_or(false),
+    };
     match handle.resume_on(terms).await {
         Ok(()) | Err(CallError::Refused(Refusal::AlreadyRunning)) => {}
         Err(error) => return Err(fault_from_failed_call(app, handle.id(), &error)),

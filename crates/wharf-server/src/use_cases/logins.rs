@@ -13,9 +13,13 @@ pub(crate) async fn list_logins(app: &App, caller: &Caller) -> Result<LoginList,
     let app = app.clone();
     let caller = caller.clone();
     run_blocking(move || {
-        let mut logins: Vec<_> =
-            visible_logins(&app, &caller)?.iter().map(|entry| to_info(&app, &caller, entry)).collect();
-        logins.sort_by(|one, other| other.created_at.cmp(&one.created_at).then_with(|| one.id.cmp(&other.id)));
+        let mut logins: Vec<_> = visible_logins(&app, &caller)?
+            .iter()
+            .map(|entry| to_info(&app, &caller, entry))
+            .collect();
+        logins.sort_by(|one, other| {
+            other.created_at.cmp(&one.created_at).then_with(|| one.id.cmp(&other.id))
+        });
         Ok(LoginList { logins })
     })
     .await
@@ -34,7 +38,10 @@ pub(crate) async fn rename_login(
     let id = id.to_owned();
     run_blocking(move || {
         find_login(&app, &caller, &id)?;
-        let entry = app.tokens.relabel(&id, &change.name).map_err(|error| fault_from_tokens_error(&id, &error))?;
+        let entry = app
+            .tokens
+            .relabel(&id, &change.name)
+            .map_err(|error| fault_from_tokens_error(&id, &error))?;
         Ok(to_info(&app, &caller, &entry))
     })
     .await
@@ -58,7 +65,10 @@ pub(crate) async fn end_login(app: &App, caller: &Caller, id: &str) -> Result<Lo
 /// login sees itself and those of the same token that have no more rights than it has.
 fn visible_logins(app: &App, caller: &Caller) -> Result<Vec<TokenEntry>, Fault> {
     if caller.identity.agent_session().is_some() {
-        return Err(Fault::new(ErrorCode::NOT_FOR_AGENTS, "the logins of web pages are not for agents"));
+        return Err(Fault::new(
+            ErrorCode::NOT_FOR_AGENTS,
+            "the logins of web pages are not for agents",
+        ));
     }
     let mut logins = app.tokens.logins();
     if caller.identity.is_admin() {
@@ -83,7 +93,10 @@ fn find_login(app: &App, caller: &Caller, id: &str) -> Result<TokenEntry, Fault>
 
 fn unknown_login(id: &str) -> Fault {
     let shown: String = id.chars().take(100).collect();
-    Fault::new(ErrorCode::UNKNOWN_LOGIN, format!("no login {shown:?}; GET /logins lists those there are"))
+    Fault::new(
+        ErrorCode::UNKNOWN_LOGIN,
+        format!("no login {shown:?}; GET /logins lists those there are"),
+    )
 }
 
 fn to_info(app: &App, caller: &Caller, entry: &TokenEntry) -> LoginInfo {
@@ -113,13 +126,18 @@ fn fault_from_tokens_error(id: &str, error: &TokensFileError) -> Fault {
         | TokensFileError::UnknownPerson { .. }
         | TokensFileError::Full => {
             tracing::error!(%error, "a login cannot be changed");
-            Fault::new(ErrorCode::UNAVAILABLE, "the host cannot write its tokens file; its log says why")
+            Fault::new(
+                ErrorCode::UNAVAILABLE,
+                "the host cannot write its tokens file; its log says why",
+            )
         }
     }
 }
 
 /// Runs work that waits for the disk on a thread for blocking work.
-async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Fault> + Send + 'static) -> Result<T, Fault> {
+async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
+) -> Result<T, Fault> {
     let gone = |_| Fault::new(ErrorCode::UNAVAILABLE, "the host is stopping");
     tokio::task::spawn_blocking(work).await.map_err(gone).flatten()
 }

@@ -78,6 +78,13 @@ pub(crate) use usage::*;
 pub(crate) use workspaces::*;
 
 /// Returns the session's handle, without waking its agent.
-pub(crate) async fn open_session(app: &App, caller: &Caller, id: &str) -> Result<SessionHandle, Fault> {
-    app.visible_to(&caller.identity).open(&SessionId::new(id)).await.map_err(|error| fault_from_open_error(id, &error))
+pub(crate) async fn open_session(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+) -> Result<SessionHandle, Fault> {
+    app.visible_to(&caller.identity)
+        .open(&SessionId::new(id))
+        .await
+        .map_err(|error| fault_from_open_error(id, &error))
 }

@@ -24,8 +24,11 @@ fn to_result(receiver: NotifyReceiver, outcome: Result<(), DeliveryFailure>) -> 
     let receiver = receiver.as_str().to_owned();
     match outcome {
         Ok(()) => NotifyTestResult { receiver, ok: true, detail: None, output: None },
-        Err(DeliveryFailure { why, output, .. }) => {
-            NotifyTestResult { receiver, ok: false, detail: Some(why), output: output.filter(|text| !text.is_empty()) }
-        }
+        Err(DeliveryFailure { why, output, .. }) => NotifyTestResult {
+            receiver,
+            ok: false,
+            detail: Some(why),
+            output: output.filter(|text| !text.is_empty()),
+        },
     }
 }

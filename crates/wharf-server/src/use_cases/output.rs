@@ -36,17 +36,29 @@ pub(crate) async fn read_output(
 
 /// Returns the lines that every reader gets.
 pub(crate) fn standard_lines(app: &App) -> LineChoice {
-    LineChoice { secrets: !app.host.config().redact_output, ..LineChoice::default() }
+    LineChoice {
+        secrets: !app.host.config().redact_output,
+        ..LineChoice::default()
+    }
 }
 
 /// Reads the names of lines that a reader wants besides those of AIP-46's table.
 pub(crate) fn read_line_choice(app: &App, include: Option<&str>) -> Result<LineChoice, Fault> {
     let mut choice = standard_lines(app);
-    for name in include.unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty()) {
+    for name in include
+        .unwrap_or_default()
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+    {
         match name {
             "prompts" => choice.prompts = true,
             "plans" => choice.plans = true,
-            _ => return Err(invalid_query("include: must be a list of prompts and plans, separated by commas")),
+            _ => {
+                return Err(invalid_query(
+                    "include: must be a list of prompts and plans, separated by commas",
+                ));
+            }
         }
     }
     Ok(choice)

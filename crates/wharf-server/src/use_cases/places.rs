@@ -16,10 +16,17 @@ const MAX_RECENT: usize = 100;
 const MAX_CHECKED: usize = 500;
 
 /// Lists the directories of the caller's sessions, the last used first, and the workspaces that it may use.
-pub(crate) async fn list_places(app: &App, caller: &Caller, query: &PlaceQuery) -> Result<PlaceList, Fault> {
+pub(crate) async fn list_places(
+    app: &App,
+    caller: &Caller,
+    query: &PlaceQuery,
+) -> Result<PlaceList, Fault> {
     caller.may_change()?;
     if caller.identity.agent_session().is_some() {
-        return Err(Fault::new(ErrorCode::NOT_FOR_AGENTS, "an agent starts sessions in its own directory"));
+        return Err(Fault::new(
+            ErrorCode::NOT_FOR_AGENTS,
+            "an agent starts sessions in its own directory",
+        ));
     }
     let limit = query.limit.unwrap_or(DEFAULT_RECENT);
     if limit == 0 || limit > MAX_RECENT {
@@ -43,7 +50,10 @@ pub(crate) async fn list_places(app: &App, caller: &Caller, query: &PlaceQuery) 
             workspaces: workspaces.into_iter().map(to_place).collect(),
         })
     });
-    listed.await.map_err(|_| Fault::new(ErrorCode::UNAVAILABLE, "the host is stopping")).flatten()
+    listed
+        .await
+        .map_err(|_| Fault::new(ErrorCode::UNAVAILABLE, "the host is stopping"))
+        .flatten()
 }
 
 /// Returns the directories of the sessions that the caller sees, without those that are gone or that it may not name.
@@ -59,11 +69,14 @@ fn recent_directories(app: &App, caller: &Caller, limit: usize) -> Vec<RecentDir
         });
         directory.sessions += 1;
         if used_at >= directory.last_used_at {
-            (directory.last_used_at, directory.adapter_slug) = (used_at, session.adapter_slug.clone());
+            (directory.last_used_at, directory.adapter_slug) =
+                (used_at, session.adapter_slug.clone());
         }
     }
     let mut recent: Vec<_> = known.into_values().collect();
-    recent.sort_by(|one, other| other.last_used_at.cmp(&one.last_used_at).then_with(|| one.cwd.cmp(&other.cwd)));
+    recent.sort_by(|one, other| {
+        other.last_used_at.cmp(&one.last_used_at).then_with(|| one.cwd.cmp(&other.cwd))
+    });
     let scope = caller.identity.directory_scope();
     let usable = |directory: &RecentDirectory| {
         let path = Path::new(&directory.cwd);

@@ -71,7 +71,11 @@ impl PromptBlocks {
     }
 
     /// Returns the blocks with the content of the uploads that they name.
-    pub(super) async fn with_uploads(self, app: &App, handle: &SessionHandle) -> Result<Self, Fault> {
+    pub(super) async fn with_uploads(
+        self,
+        app: &App,
+        handle: &SessionHandle,
+    ) -> Result<Self, Fault> {
         Ok(expand_uploads(app, handle, &self.0).await?.map_or(self, Self))
     }
 
@@ -92,7 +96,9 @@ pub(crate) async fn send_prompt(
 ) -> Result<Prompted, Fault> {
     caller.may_work_in(app, id)?;
     let overlap = match (args.queue.unwrap_or(false), args.interrupt.unwrap_or(false)) {
-        (true, true) => return Err(invalid_params("queue and interrupt exclude each other: send one of them")),
+        (true, true) => {
+            return Err(invalid_params("queue and interrupt exclude each other: send one of them"));
+        }
         (true, false) => Overlap::Queue,
         (false, true) => Overlap::Interrupt,
         (false, false) => Overlap::Refuse,
@@ -102,7 +108,10 @@ pub(crate) async fn send_prompt(
     let handle = open_session(app, caller, id).await?;
     if let Some(agent) = caller.identity.agent_session() {
         // A child session that is resumed counts against the agent's quota of running children.
-        app.host.wake_child(agent, &handle).await.map_err(|error| fault_from_create_error(&error))?;
+        app.host
+            .wake_child(agent, &handle)
+            .await
+            .map_err(|error| fault_from_create_error(&error))?;
     }
     let blocks = blocks.with_uploads(app, &handle).await?;
     submit_blocks(app, caller, &handle, &blocks, overlap, key).await
@@ -139,9 +148,19 @@ pub(crate) async fn submit_prompt(
 ) -> Result<PromptReceipt, Fault> {
     caller.may_work_in(app, handle.id().as_str())?;
     let NewPrompt { id: prompt, frame, key, overlap, to_agent } = new;
-    let submission = Submission { prompt, sender: caller.sender(), frame, key, overlap, to_agent };
+    let submission = Submission {
+        prompt,
+        sender: caller.sender(),
+        frame,
+        key,
+        overlap,
+        to_agent,
+    };
     let before = handle.head();
-    let receipt = handle.prompt(submission).await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+    let receipt = handle
+        .prompt(submission)
+        .await
+        .map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     note_act(app, caller, handle, before);
     Ok(receipt)
 }
@@ -158,7 +177,9 @@ pub(super) async fn submit_blocks(
     let frame = blocks.to_request(handle.id().as_str())?;
     let id = new_prompt_id();
     let key = key.map(Into::into);
-    let receipt = submit_prompt(app, caller, handle, NewPrompt { id, frame, key, overlap, to_agent: false }).await?;
+    let receipt =
+        submit_prompt(app, caller, handle, NewPrompt { id, frame, key, overlap, to_agent: false })
+            .await?;
     Ok(Prompted {
         ok: true,
         id: handle.id().to_string(),

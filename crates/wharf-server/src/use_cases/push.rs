@@ -13,11 +13,17 @@ pub(crate) async fn describe_push(app: &App, caller: &Caller) -> Result<PushStat
     let login = find_own_login(app, caller)?;
     let state = describe_device(app, &login);
     tokio::task::spawn_blocking(state).await.ok().flatten().ok_or_else(|| {
-        Fault::new(ErrorCode::UNAVAILABLE, "the host cannot create its key for push messages; its log says why")
+        Fault::new(
+            ErrorCode::UNAVAILABLE,
+            "the host cannot create its key for push messages; its log says why",
+        )
     })
 }
 
-fn describe_device(app: &App, login: &str) -> impl FnOnce() -> Option<PushState> + Send + 'static + use<> {
+fn describe_device(
+    app: &App,
+    login: &str,
+) -> impl FnOnce() -> Option<PushState> + Send + 'static + use<> {
     let app = app.clone();
     let login = login.to_owned();
     move || {
@@ -29,13 +35,19 @@ fn describe_device(app: &App, login: &str) -> impl FnOnce() -> Option<PushState>
 }
 
 /// Subscribes this device.
-pub(crate) async fn subscribe_push(app: &App, caller: &Caller, args: PushSubscriptionArgs) -> Result<PushState, Fault> {
+pub(crate) async fn subscribe_push(
+    app: &App,
+    caller: &Caller,
+    args: PushSubscriptionArgs,
+) -> Result<PushState, Fault> {
     let login = find_own_login(app, caller)?;
     let push = app.clone();
     let done = tokio::task::spawn_blocking(move || push.push.subscribe(&login, args)).await;
     match done {
         Ok(Ok(())) => {}
-        Ok(Err(error @ (SubscribeError::Endpoint | SubscribeError::Keys | SubscribeError::TooMany))) => {
+        Ok(Err(
+            error @ (SubscribeError::Endpoint | SubscribeError::Keys | SubscribeError::TooMany),
+        )) => {
             return Err(Fault::new(ErrorCode::INVALID_PARAMS, error.to_string()));
         }
         Ok(Err(SubscribeError::Unwritable)) | Err(_) => {
@@ -60,7 +72,11 @@ pub(crate) async fn test_push(app: &App, caller: &Caller) -> Result<PushDelivery
     let login = find_own_login(app, caller)?;
     let sent = app.push.send_to(app.host.config(), &login, &Notification::new_test()).await;
     let detail = sent.is_err().then(|| UNDELIVERED.to_owned());
-    Ok(PushDelivery { ok: sent.is_ok(), at: format_timestamp(Now::millis()), detail })
+    Ok(PushDelivery {
+        ok: sent.is_ok(),
+        at: format_timestamp(Now::millis()),
+        detail,
+    })
 }
 
 /// Returns the id of the caller's login. Only the owner is notified, so that only the owner's devices can subscribe.
@@ -70,7 +86,8 @@ fn find_own_login(app: &App, caller: &Caller) -> Result<String, Fault> {
     match login {
         Some(login) if is_owner => Ok(login.to_owned()),
         Some(_) | None => {
-            let detail = "push messages are for web pages that the owner of this host has signed in";
+            let detail =
+                "push messages are for web pages that the owner of this host has signed in";
             Err(Fault::new(ErrorCode::HOST_ONLY, detail))
         }
     }

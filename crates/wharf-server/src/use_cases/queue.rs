@@ -1,6 +1,8 @@
 //! The prompts that wait (rule 7.3).
 
-use wharf_api::{ErrorCode, QueueChange, QueueChanged, QueueEntry, QueueList, QueueSendArgs, QueueSent};
+use wharf_api::{
+    ErrorCode, QueueChange, QueueChanged, QueueEntry, QueueList, QueueSendArgs, QueueSent,
+};
 use wharf_host::core::{PromptId, QueuedPrompt, Raw};
 use wharf_host::format_timestamp;
 use wharf_json::Json;
@@ -42,13 +44,18 @@ fn to_whole_entry(position: usize, queued: &QueuedPrompt) -> QueueEntry {
 
 /// Returns the prompts that wait as a listing shows them.
 pub(crate) fn to_queue_entries(waiting: &[QueuedPrompt]) -> Vec<QueueEntry> {
-    waiting.iter().enumerate().map(|(position, queued)| to_queue_entry(position, queued)).collect()
+    waiting
+        .iter()
+        .enumerate()
+        .map(|(position, queued)| to_queue_entry(position, queued))
+        .collect()
 }
 
 /// Returns the text of a prompt; a block that is not text is shown as its type in brackets.
 pub(crate) fn prompt_text(frame: &Raw) -> String {
     let prompt = Json::parse(frame.bytes()).and_then(|frame| frame.at(&["params", "prompt"]));
-    let parts = prompt.map(|prompt| prompt.into_iter().flat_map(Json::items).map(block_text).collect::<Vec<_>>());
+    let parts = prompt
+        .map(|prompt| prompt.into_iter().flat_map(Json::items).map(block_text).collect::<Vec<_>>());
     parts.map_or_else(|error| format!("[unreadable] {error}"), |parts| parts.join("\n"))
 }
 
@@ -71,12 +78,19 @@ impl<'a> PromptParts<'a> {
         let prompt = Json::parse(frame.bytes()).and_then(|frame| frame.at(&["params", "prompt"]));
         let blocks = match prompt {
             Ok(prompt) => prompt.into_iter().flat_map(Json::items),
-            Err(error) => return Self { text: format!("[unreadable] {error}"), attachments: Vec::new() },
+            Err(error) => {
+                return Self {
+                    text: format!("[unreadable] {error}"),
+                    attachments: Vec::new(),
+                };
+            }
         };
         let (texts, others): (Vec<_>, Vec<_>) =
             blocks.partition(|block| matches!(block.text_at(&["text"]), Ok(Some(_))));
         let name = |block: Json<'_>| {
-            let told = ["name", "type"].into_iter().find_map(|member| block.text_at(&[member]).ok().flatten());
+            let told = ["name", "type"]
+                .into_iter()
+                .find_map(|member| block.text_at(&[member]).ok().flatten());
             told.map_or_else(|| "content".to_owned(), std::borrow::Cow::into_owned)
         };
         Self {
@@ -87,9 +101,16 @@ impl<'a> PromptParts<'a> {
 }
 
 /// Returns the prompts that wait, whole.
-pub(crate) async fn waiting_prompts(app: &App, caller: &Caller, id: &str) -> Result<Vec<QueuedPrompt>, Fault> {
+pub(crate) async fn waiting_prompts(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+) -> Result<Vec<QueuedPrompt>, Fault> {
     let handle = open_session(app, caller, id).await?;
-    handle.queue().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))
+    handle
+        .queue()
+        .await
+        .map_err(|error| fault_from_failed_call(app, handle.id(), &error))
 }
 
 /// Lists the prompts that wait.
@@ -99,11 +120,21 @@ pub(crate) async fn list_queue(app: &App, caller: &Caller, id: &str) -> Result<Q
 }
 
 /// Returns one prompt that waits, with its whole text.
-pub(crate) async fn read_queued(app: &App, caller: &Caller, id: &str, prompt: &str) -> Result<QueueEntry, Fault> {
+pub(crate) async fn read_queued(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    prompt: &str,
+) -> Result<QueueEntry, Fault> {
     let waiting = waiting_prompts(app, caller, id).await?;
-    let mut entries = waiting.iter().enumerate().filter(|(_, queued)| queued.prompt.as_str() == prompt);
+    let mut entries = waiting
+        .iter()
+        .enumerate()
+        .filter(|(_, queued)| queued.prompt.as_str() == prompt);
     let found = entries.next().map(|(position, queued)| to_whole_entry(position, queued));
-    found.ok_or_else(|| Fault::new(ErrorCode::UNKNOWN_PROMPT, format!("no prompt {prompt} waits in this session")))
+    found.ok_or_else(|| {
+        Fault::new(ErrorCode::UNKNOWN_PROMPT, format!("no prompt {prompt} waits in this session"))
+    })
 }
 
 /// Changes the content of a waiting prompt, its position, or both.
@@ -122,9 +153,14 @@ pub(crate) async fn change_queued(
     if let Some(content) = change.prompt {
         let mut blocks = PromptBlocks::from_content(&content)?.with_uploads(app, &handle).await?;
         if change.keep_attachments {
-            let waiting = handle.queue().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+            let waiting = handle
+                .queue()
+                .await
+                .map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
             let changed = waiting.iter().find(|queued| queued.prompt.as_str() == prompt);
-            let kept = changed.map(|queued| PromptParts::read(&queued.frame).attachments).unwrap_or_default();
+            let kept = changed
+                .map(|queued| PromptParts::read(&queued.frame).attachments)
+                .unwrap_or_default();
             blocks = blocks.followed_by(kept.into_iter().map(|(_, block)| block));
         }
         replace_queued(app, caller, id, prompt, blocks.to_request(id)?).await?;
@@ -166,14 +202,25 @@ pub(crate) async fn send_queued(
     caller.may_change()?;
     let handle = open_session(app, caller, id).await?;
     let before = handle.head();
-    let done = handle.send_now(PromptId::new(prompt), caller.sender(), args.steer.unwrap_or(false)).await;
+    let done = handle
+        .send_now(PromptId::new(prompt), caller.sender(), args.steer.unwrap_or(false))
+        .await;
     let done = done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     note_act(app, caller, &handle, before);
-    Ok(QueueSent { ok: true, prompt_id: prompt.to_owned(), interrupted: done.was_busy })
+    Ok(QueueSent {
+        ok: true,
+        prompt_id: prompt.to_owned(),
+        interrupted: done.was_busy,
+    })
 }
 
 /// Takes a waiting prompt out of the queue.
-pub(crate) async fn remove_queued(app: &App, caller: &Caller, id: &str, prompt: &str) -> Result<QueueChanged, Fault> {
+pub(crate) async fn remove_queued(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    prompt: &str,
+) -> Result<QueueChanged, Fault> {
     caller.may_change()?;
     let handle = open_session(app, caller, id).await?;
     let before = handle.head();

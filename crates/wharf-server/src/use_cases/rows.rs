@@ -1,13 +1,13 @@
 //! The transcript of a session as rows: pages, whole rows, texts and blobs (chapter 13).
 
 use wharf_api::{
-    ErrorCode, FOLD_NUMBER, RowBody, RowHead, RowPage, RowQuery, RowTextPage, RowTextQuery, StreamBeat, TranscriptRow,
-    TranscriptState,
+    ErrorCode, FOLD_NUMBER, RowBody, RowHead, RowPage, RowQuery, RowTextPage, RowTextQuery,
+    StreamBeat, TranscriptRow, TranscriptState,
 };
 use wharf_host::core::{EventId, SessionId};
 use wharf_host::{
-    MAX_PAGE_ROWS, Now, PageAnchor, PageRequest, RowBlob, RowSlice, SessionTranscript, TranscriptFailure, TurnPlace,
-    UnknownAnchor, format_timestamp,
+    MAX_PAGE_ROWS, Now, PageAnchor, PageRequest, RowBlob, RowSlice, SessionTranscript,
+    TranscriptFailure, TurnPlace, UnknownAnchor, format_timestamp,
 };
 
 use super::attention::AttentionView;
@@ -20,7 +20,12 @@ use crate::fault::Fault;
 const DEFAULT_PAGE_ROWS: usize = 60;
 
 /// Reads a page of rows.
-pub(crate) async fn read_rows(app: &App, caller: &Caller, id: &str, query: &RowQuery) -> Result<RowPage, Fault> {
+pub(crate) async fn read_rows(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    query: &RowQuery,
+) -> Result<RowPage, Fault> {
     read_page(app, caller, id, query, parse_row_query(query)?).await
 }
 
@@ -47,7 +52,10 @@ async fn read_page(
 ) -> Result<RowPage, Fault> {
     let is_newest = request.anchor == PageAnchor::End;
     let transcript = open_transcript(app, caller, id).await?;
-    let page = transcript.page(request).await.map_err(|failure| transcript_fault(app, id, &failure))?;
+    let page = transcript
+        .page(request)
+        .await
+        .map_err(|failure| transcript_fault(app, id, &failure))?;
     let slice = page.map_err(|unknown| unknown_anchor(unknown, query))?;
     let mut state = None;
     if is_newest {
@@ -64,8 +72,15 @@ pub(crate) async fn read_newest_rows(
     transcript: &SessionTranscript,
 ) -> Result<(RowPage, MarkedState), Fault> {
     let id = transcript.handle().id().as_str();
-    let request = PageRequest { anchor: PageAnchor::End, limit: DEFAULT_PAGE_ROWS, kinds: Vec::new() };
-    let page = transcript.page(request).await.map_err(|failure| transcript_fault(app, id, &failure))?;
+    let request = PageRequest {
+        anchor: PageAnchor::End,
+        limit: DEFAULT_PAGE_ROWS,
+        kinds: Vec::new(),
+    };
+    let page = transcript
+        .page(request)
+        .await
+        .map_err(|failure| transcript_fault(app, id, &failure))?;
     let slice = page.map_err(|unknown| unknown_anchor(unknown, &RowQuery::default()))?;
     let marked = slice_state(app, view, transcript, &slice).await?;
     Ok((to_row_page(id, slice, Some(marked.state.clone())), marked))
@@ -83,9 +98,17 @@ async fn slice_state(
 }
 
 /// Reads one row with its texts whole.
-pub(crate) async fn get_row(app: &App, caller: &Caller, id: &str, row: &str) -> Result<TranscriptRow, Fault> {
+pub(crate) async fn get_row(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    row: &str,
+) -> Result<TranscriptRow, Fault> {
     let transcript = open_transcript(app, caller, id).await?;
-    let found = transcript.row(row).await.map_err(|failure| transcript_fault(app, id, &failure))?;
+    let found = transcript
+        .row(row)
+        .await
+        .map_err(|failure| transcript_fault(app, id, &failure))?;
     found.ok_or_else(|| unknown_row(row))
 }
 
@@ -100,7 +123,10 @@ pub(crate) async fn read_row_text(
     let part = query.part.as_deref().unwrap_or("0");
     let offset = query.offset.unwrap_or_default();
     let transcript = open_transcript(app, caller, id).await?;
-    let found = transcript.text(row, part, offset).await.map_err(|failure| transcript_fault(app, id, &failure))?;
+    let found = transcript
+        .text(row, part, offset)
+        .await
+        .map_err(|failure| transcript_fault(app, id, &failure))?;
     let slice = found.ok_or_else(|| {
         let row = shorten(row);
         let part = shorten(part);
@@ -110,13 +136,28 @@ pub(crate) async fn read_row_text(
     let next = (end < slice.total).then_some(end);
     let row = row.to_owned();
     let part = part.to_owned();
-    Ok(RowTextPage { row, part, offset: slice.offset, bytes: slice.total, text: slice.text, next })
+    Ok(RowTextPage {
+        row,
+        part,
+        offset: slice.offset,
+        bytes: slice.total,
+        text: slice.text,
+        next,
+    })
 }
 
 /// Reads bytes that rows refer to.
-pub(crate) async fn get_blob(app: &App, caller: &Caller, id: &str, name: &str) -> Result<RowBlob, Fault> {
+pub(crate) async fn get_blob(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    name: &str,
+) -> Result<RowBlob, Fault> {
     let transcript = open_transcript(app, caller, id).await?;
-    let found = transcript.blob(name).await.map_err(|failure| transcript_fault(app, id, &failure))?;
+    let found = transcript
+        .blob(name)
+        .await
+        .map_err(|failure| transcript_fault(app, id, &failure))?;
     found.ok_or_else(|| {
         let detail = format!("no row of this session refers to {:?}", shorten(name));
         Fault::new(ErrorCode::UNKNOWN_BLOB, detail)
@@ -124,13 +165,20 @@ pub(crate) async fn get_blob(app: &App, caller: &Caller, id: &str, name: &str) -
 }
 
 /// Returns the transcript of a session, without waking its agent.
-pub(crate) async fn open_transcript(app: &App, caller: &Caller, id: &str) -> Result<SessionTranscript, Fault> {
+pub(crate) async fn open_transcript(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+) -> Result<SessionTranscript, Fault> {
     Ok(app.host.transcript(open_session(app, caller, id).await?))
 }
 
 /// Returns a sign of life for a reader that has this position.
 pub(crate) fn stream_beat(as_of: Option<EventId>) -> StreamBeat {
-    StreamBeat { as_of: show_position(as_of), now: format_timestamp(Now::millis()) }
+    StreamBeat {
+        as_of: show_position(as_of),
+        now: format_timestamp(Now::millis()),
+    }
 }
 
 fn to_row_page(session: &str, slice: RowSlice, state: Option<TranscriptState>) -> RowPage {
@@ -161,16 +209,22 @@ pub(crate) fn to_cursor(id: &str) -> String {
 pub(crate) fn parse_cursor(name: &str, cursor: &str) -> Result<String, Fault> {
     let malformed = || {
         let shown = shorten(cursor);
-        invalid_query(format!("{name}: {shown:?} is no cursor; take `before` or `after` of a page as it is"))
+        invalid_query(format!(
+            "{name}: {shown:?} is no cursor; take `before` or `after` of a page as it is"
+        ))
     };
-    let (fold, id) = cursor.strip_prefix('f').and_then(|rest| rest.split_once('.')).ok_or_else(malformed)?;
+    let (fold, id) = cursor
+        .strip_prefix('f')
+        .and_then(|rest| rest.split_once('.'))
+        .ok_or_else(malformed)?;
     let fold: u32 = wharf_host::core::parse_digits(fold).ok_or_else(malformed)?;
     if !is_row_id(id) {
         return Err(malformed());
     }
     if fold != FOLD_NUMBER {
-        let detail =
-            format!("{name}: the cursor is of fold {fold}, the rows are of fold {FOLD_NUMBER}; load them afresh");
+        let detail = format!(
+            "{name}: the cursor is of fold {fold}, the rows are of fold {FOLD_NUMBER}; load them afresh"
+        );
         return Err(Fault::new(ErrorCode::FOLD_CHANGED, detail));
     }
     Ok(id.to_owned())
@@ -198,14 +252,18 @@ fn parse_row_query(query: &RowQuery) -> Result<PageRequest, Fault> {
         (None, None, Some(around), None) if is_row_id(&around) => PageAnchor::Around(around),
         (None, None, Some(around), None) => PageAnchor::Around(parse_cursor("around", &around)?),
         (None, None, None, Some(prompt)) => PageAnchor::Turn { prompt, place: TurnPlace::Start },
-        (Some(before), None, None, Some(prompt)) => {
-            PageAnchor::Turn { prompt, place: TurnPlace::Before(parse_cursor("before", &before)?) }
-        }
-        (None, Some(after), None, Some(prompt)) => {
-            PageAnchor::Turn { prompt, place: TurnPlace::After(parse_cursor("after", &after)?) }
-        }
+        (Some(before), None, None, Some(prompt)) => PageAnchor::Turn {
+            prompt,
+            place: TurnPlace::Before(parse_cursor("before", &before)?),
+        },
+        (None, Some(after), None, Some(prompt)) => PageAnchor::Turn {
+            prompt,
+            place: TurnPlace::After(parse_cursor("after", &after)?),
+        },
         _ => {
-            return Err(invalid_query("before, after, around and turn: only turn goes together with before or after"));
+            return Err(invalid_query(
+                "before, after, around and turn: only turn goes together with before or after",
+            ));
         }
     };
     Ok(PageRequest { anchor, limit, kinds: parse_kinds(query.kinds.as_deref())? })
@@ -213,11 +271,16 @@ fn parse_row_query(query: &RowQuery) -> Result<PageRequest, Fault> {
 
 /// Reads the names of kinds, separated by commas.
 pub(crate) fn parse_kinds(kinds: Option<&str>) -> Result<Vec<String>, Fault> {
-    let kinds = kinds.unwrap_or_default().split(',').map(str::trim).filter(|kind| !kind.is_empty());
+    let kinds = kinds
+        .unwrap_or_default()
+        .split(',')
+        .map(str::trim)
+        .filter(|kind| !kind.is_empty());
     let mut known = Vec::new();
     for kind in kinds {
         if !RowBody::KINDS.contains(&kind) {
-            let detail = format!("kinds: {:?} is none of {}", shorten(kind), RowBody::KINDS.join(", "));
+            let detail =
+                format!("kinds: {:?} is none of {}", shorten(kind), RowBody::KINDS.join(", "));
             return Err(invalid_query(detail));
         }
         if !known.iter().any(|other| other == kind) {
@@ -239,7 +302,10 @@ fn unknown_anchor(unknown: UnknownAnchor, query: &RowQuery) -> Fault {
 
 /// Returns the fault for a position in a stream that is none.
 pub(crate) fn unknown_position(after: &str) -> Fault {
-    invalid_query(format!("after: {:?} is no position; take the id of an event of the stream", shorten(after)))
+    invalid_query(format!(
+        "after: {:?} is no position; take the id of an event of the stream",
+        shorten(after)
+    ))
 }
 
 pub(crate) fn unknown_row(row: &str) -> Fault {
@@ -255,9 +321,12 @@ pub(crate) fn unknown_turn(prompt: &str) -> Fault {
 /// Returns the fault for a transcript that cannot be read.
 pub(crate) fn transcript_fault(app: &App, id: &str, failure: &TranscriptFailure) -> Fault {
     match failure {
-        TranscriptFailure::Gone if app.host.descriptor(&SessionId::new(id)).is_none() => unknown_session(id),
+        TranscriptFailure::Gone if app.host.descriptor(&SessionId::new(id)).is_none() => {
+            unknown_session(id)
+        }
         TranscriptFailure::Gone => {
-            Fault::new(ErrorCode::UNAVAILABLE, "the session is not available; try again").with_session(id)
+            Fault::new(ErrorCode::UNAVAILABLE, "the session is not available; try again")
+                .with_session(id)
         }
         TranscriptFailure::Log(_) => unreadable_session(id, failure),
         TranscriptFailure::Database(_) => {

@@ -26,16 +26,26 @@ struct QueryTimes {
 impl QueryTimes {
     fn read(query: &SessionQuery) -> Result<Self, Fault> {
         let read = |name: &str, text: &Option<String>| {
-            let wrong = |text| invalid_query(format!("{name}: {text:?} is not like 2026-08-01T09:30:00Z"));
-            text.as_deref().map(|text| parse_timestamp(text).ok_or_else(|| wrong(text))).transpose()
+            let wrong =
+                |text| invalid_query(format!("{name}: {text:?} is not like 2026-08-01T09:30:00Z"));
+            text.as_deref()
+                .map(|text| parse_timestamp(text).ok_or_else(|| wrong(text)))
+                .transpose()
         };
-        Ok(Self { since: read("since", &query.since)?, before: read("before", &query.before)? })
+        Ok(Self {
+            since: read("since", &query.since)?,
+            before: read("before", &query.before)?,
+        })
     }
 
     /// Returns true if the session was active since the one time and started before the other.
     fn cover(&self, known: &Descriptor) -> bool {
         let at = |text: &str| parse_timestamp(text).unwrap_or_default();
-        let ends = [known.last_output_at.as_deref(), known.ended_at.as_deref(), Some(known.started_at.as_str())];
+        let ends = [
+            known.last_output_at.as_deref(),
+            known.ended_at.as_deref(),
+            Some(known.started_at.as_str()),
+        ];
         let active_at = || ends.into_iter().flatten().map(at).max().unwrap_or_default();
         self.since.is_none_or(|since| active_at() >= since)
             && self.before.is_none_or(|before| at(&known.started_at) < before)
@@ -53,7 +63,9 @@ pub(super) fn select_sessions(
     let mut known = visible_sessions(app, caller);
     known.retain(|known| {
         let needs = |state: &AttentionState| view.attention_of(known).state == *state;
-        matches_query(query, known) && times.cover(known) && query.attention.as_ref().is_none_or(needs)
+        matches_query(query, known)
+            && times.cover(known)
+            && query.attention.as_ref().is_none_or(needs)
     });
     // Ids begin with the time of their creation.
     known.sort_unstable_by(|a, b| b.id.cmp(&a.id));
@@ -76,11 +88,16 @@ pub(super) fn page_limit(query: &SessionQuery) -> Result<usize, Fault> {
 
 /// Returns true if the query selects this session, as far as its descriptor says.
 fn matches_query(query: &SessionQuery, known: &Descriptor) -> bool {
-    let is = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
+    let is = |wanted: &Option<String>, value: &str| {
+        wanted.as_deref().is_none_or(|wanted| wanted == value)
+    };
     is(&query.workspace, &known.workspace_slug)
         && is(&query.adapter, &known.adapter_slug)
         && query.label.as_ref().is_none_or(|label| known.label.as_ref() == Some(label))
-        && query.status.as_ref().is_none_or(|wanted| *wanted == to_session_status(known.status))
+        && query
+            .status
+            .as_ref()
+            .is_none_or(|wanted| *wanted == to_session_status(known.status))
         && query.alive.is_none_or(|alive| known.status.is_alive() == alive)
         && query.turn.as_ref().is_none_or(|turn| *turn == to_turn_phase(known.turn))
         && query.archived.is_none_or(|archived| known.archived == archived)
@@ -88,13 +105,20 @@ fn matches_query(query: &SessionQuery, known: &Descriptor) -> bool {
 }
 
 /// Returns a page of the sessions that match the query, the newest first.
-pub(crate) fn list_sessions(app: &App, caller: &Caller, query: &SessionQuery) -> Result<SessionPage, Fault> {
+pub(crate) fn list_sessions(
+    app: &App,
+    caller: &Caller,
+    query: &SessionQuery,
+) -> Result<SessionPage, Fault> {
     let limit = page_limit(query)?;
     let (mut known, view) = select_sessions(app, caller, query)?;
     let more = known.len() > limit;
     known.truncate(limit);
     let next_cursor = known.last().filter(|_| more).map(|last| last.id.clone());
-    Ok(SessionPage { sessions: known.iter().map(|known| view.session_info(known)).collect(), next_cursor })
+    Ok(SessionPage {
+        sessions: known.iter().map(|known| view.session_info(known)).collect(),
+        next_cursor,
+    })
 }
 
 /// Returns every session that the caller sees.
@@ -111,7 +135,8 @@ pub(crate) fn find_session(app: &App, caller: &Caller, id: &str) -> Option<Arc<D
 pub(crate) fn get_session(app: &App, caller: &Caller, id: &str) -> Result<SessionInfo, Fault> {
     let visible = app.visible_to(&caller.identity);
     let session = SessionId::new(id);
-    let known =
-        visible.descriptor(&session).ok_or_else(|| fault_from_open_error(id, &visible.why_not_open(&session)))?;
+    let known = visible
+        .descriptor(&session)
+        .ok_or_else(|| fault_from_open_error(id, &visible.why_not_open(&session)))?;
     Ok(describe_session(app, caller, &known))
 }

@@ -5,11 +5,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 use wharf_api::{
-    AcceptedKind, AgentCommandInfo, ChoiceValue, ErrorCode, SessionSettingsInfo, SettingChoice, SettingOption,
-    SettingsChange,
+    AcceptedKind, AgentCommandInfo, ChoiceValue, ErrorCode, SessionSettingsInfo, SettingChoice,
+    SettingOption, SettingsChange,
 };
 use wharf_host::core::{AcceptedContent, Refusal};
-use wharf_host::{AgentReport, CallError, ChosenSetting, NotOffered, SessionHandle, current_settings, setting_request};
+use wharf_host::{
+    AgentReport, CallError, ChosenSetting, NotOffered, SessionHandle, current_settings,
+    setting_request,
+};
 use wharf_json::Json;
 
 use super::attention::note_act;
@@ -28,13 +31,20 @@ const MAX_REFUSAL_CHARS: usize = 2_000;
 
 /// Returns the settings that are in force and the values that can be chosen. A sleeping session is not woken: its settings
 /// are those that its agent is given when it comes back.
-pub(crate) async fn get_settings(app: &App, caller: &Caller, id: &str) -> Result<SessionSettingsInfo, Fault> {
+pub(crate) async fn get_settings(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+) -> Result<SessionSettingsInfo, Fault> {
     let handle = open_session(app, caller, id).await?;
     Ok(to_session_settings(id, &report_of(app, &handle).await?))
 }
 
 /// Returns the settings of a session within the bound for a reader of rows.
-pub(crate) async fn read_short_settings(app: &App, handle: &SessionHandle) -> Result<SessionSettingsInfo, Fault> {
+pub(crate) async fn read_short_settings(
+    app: &App,
+    handle: &SessionHandle,
+) -> Result<SessionSettingsInfo, Fault> {
     Ok(shorten_settings(to_session_settings(handle.id().as_str(), &report_of(app, handle).await?)))
 }
 
@@ -71,10 +81,16 @@ fn list_chosen(change: SettingsChange) -> Result<Vec<ChosenSetting>, Fault> {
     let SettingsChange { mode, model, options } = change;
     let options = options.unwrap_or_default();
     if options.len() > MAX_CHANGED_OPTIONS {
-        return Err(invalid_params(format!("options: more than {MAX_CHANGED_OPTIONS} in one request")));
+        return Err(invalid_params(format!(
+            "options: more than {MAX_CHANGED_OPTIONS} in one request"
+        )));
     }
     let options = options.into_iter().map(|(id, value)| ChosenSetting::Option { id, value });
-    let chosen = mode.map(ChosenSetting::Mode).into_iter().chain(model.map(ChosenSetting::Model)).chain(options);
+    let chosen = mode
+        .map(ChosenSetting::Mode)
+        .into_iter()
+        .chain(model.map(ChosenSetting::Model))
+        .chain(options);
     let chosen: Vec<_> = chosen.collect();
     if chosen.is_empty() {
         return Err(invalid_params("nothing to change: send mode, model or options"));
@@ -90,19 +106,32 @@ pub(super) async fn wake_agent(app: &App, handle: &SessionHandle) -> Result<(), 
             Err(error) => return Err(fault_from_failed_call(app, handle.id(), &error)),
         }
     }
-    handle.up().await.map_err(|failure| start_failed(&failure).with_session(handle.id().as_str()))
+    handle
+        .up()
+        .await
+        .map_err(|failure| start_failed(&failure).with_session(handle.id().as_str()))
 }
 
 /// Sends a request to the agent, whose answer is returned. `what` names the request in faults.
-pub(super) async fn ask_agent(app: &App, handle: &SessionHandle, frame: Bytes, what: &str) -> Result<Bytes, Fault> {
-    let Ok(answer) = tokio::time::timeout(AGENT_ANSWER_TIMEOUT, handle.call_agent(frame)).await else {
-        let detail = format!("{what}: the agent did not answer within {} s", AGENT_ANSWER_TIMEOUT.as_secs());
+pub(super) async fn ask_agent(
+    app: &App,
+    handle: &SessionHandle,
+    frame: Bytes,
+    what: &str,
+) -> Result<Bytes, Fault> {
+    let Ok(answer) = tokio::time::timeout(AGENT_ANSWER_TIMEOUT, handle.call_agent(frame)).await
+    else {
+        let detail =
+            format!("{what}: the agent did not answer within {} s", AGENT_ANSWER_TIMEOUT.as_secs());
         return Err(Fault::new(ErrorCode::AGENT_TIMEOUT, detail));
     };
     match answer.map_err(|error| fault_from_failed_call(app, handle.id(), &error))? {
         Some(answer) if answer.is_result => Ok(answer.frame),
         Some(answer) => Err(refused_by_agent(what, &answer.frame)),
-        None => Err(Fault::new(ErrorCode::AGENT_EXITED, format!("{what}: the agent went away before it answered"))),
+        None => Err(Fault::new(
+            ErrorCode::AGENT_EXITED,
+            format!("{what}: the agent went away before it answered"),
+        )),
     }
 }
 
@@ -110,7 +139,12 @@ pub(super) async fn ask_agent(app: &App, handle: &SessionHandle, frame: Bytes, w
 fn refused_by_agent(what: &str, frame: &[u8]) -> Fault {
     let error = Json::parse(frame).and_then(|frame| frame.member("error")).ok().flatten();
     let message = error.and_then(|error| error.text_at(&["message"]).ok().flatten());
-    let said: String = message.as_deref().unwrap_or("no reason").chars().take(MAX_REFUSAL_CHARS).collect();
+    let said: String = message
+        .as_deref()
+        .unwrap_or("no reason")
+        .chars()
+        .take(MAX_REFUSAL_CHARS)
+        .collect();
     let fault = Fault::new(ErrorCode::AGENT_REFUSED, format!("{what}: the agent refused: {said}"));
     let small = error.filter(|error| error.raw().len() <= MAX_REFUSAL_CHARS);
     fault.with_members(|body| body.agent_error = small.map(Json::to_value))
@@ -128,9 +162,12 @@ fn not_offered(chosen: &ChosenSetting, error: NotOffered) -> Fault {
     let what: String = describe_setting(chosen).chars().take(200).collect();
     let (detail, offered) = match error {
         NotOffered::Setting { known } => (format!("{what}: the agent has no such setting"), known),
-        NotOffered::Value { offered } => (format!("{what}: the agent does not offer this value"), offered),
+        NotOffered::Value { offered } => {
+            (format!("{what}: the agent does not offer this value"), offered)
+        }
     };
-    Fault::new(ErrorCode::SETTING_NOT_OFFERED, detail).with_members(|body| body.offered = Some(offered))
+    Fault::new(ErrorCode::SETTING_NOT_OFFERED, detail)
+        .with_members(|body| body.offered = Some(offered))
 }
 
 /// Adds to a refusal which settings of the same request were set before it.
@@ -138,11 +175,16 @@ fn with_done(fault: Fault, done: &[String]) -> Fault {
     if done.is_empty() {
         return fault;
     }
-    fault.with_members(|body| body.detail = format!("{}; set before that: {}", body.detail, done.join(", ")))
+    fault.with_members(|body| {
+        body.detail = format!("{}; set before that: {}", body.detail, done.join(", "))
+    })
 }
 
 async fn report_of(app: &App, handle: &SessionHandle) -> Result<AgentReport, Fault> {
-    handle.agent_report().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))
+    handle
+        .agent_report()
+        .await
+        .map_err(|error| fault_from_failed_call(app, handle.id(), &error))
 }
 
 fn to_session_settings(id: &str, report: &AgentReport) -> SessionSettingsInfo {
@@ -151,20 +193,32 @@ fn to_session_settings(id: &str, report: &AgentReport) -> SessionSettingsInfo {
         let told = members.iter().find(|(known, _)| *known == name)?;
         Json::parse(told.1.as_bytes()).ok()
     };
-    let options: Vec<_> =
-        member("configOptions").into_iter().flat_map(Json::items).filter_map(to_setting_option).collect();
+    let options: Vec<_> = member("configOptions")
+        .into_iter()
+        .flat_map(Json::items)
+        .filter_map(to_setting_option)
+        .collect();
     let as_option = |category: &str| {
         let option = options.iter().find(|option| option.category.as_deref() == Some(category))?;
-        Some(SettingChoice { current: option.current.as_str()?.to_owned(), all: option.all.clone() })
+        Some(SettingChoice {
+            current: option.current.as_str()?.to_owned(),
+            all: option.all.clone(),
+        })
     };
-    let modes = member("modes").and_then(|modes| to_choice(modes, ["availableModes", "id", "currentModeId"]));
-    let models =
-        member("models").and_then(|models| to_choice(models, ["availableModels", "modelId", "currentModelId"]));
+    let modes = member("modes")
+        .and_then(|modes| to_choice(modes, ["availableModes", "id", "currentModeId"]));
+    let models = member("models")
+        .and_then(|models| to_choice(models, ["availableModels", "modelId", "currentModelId"]));
     SessionSettingsInfo {
         id: id.to_owned(),
         modes: modes.or_else(|| as_option("mode")),
         models: models.or_else(|| as_option("model")),
-        commands: report.latest.commands.as_ref().map(|frame| list_commands(frame.bytes())).unwrap_or_default(),
+        commands: report
+            .latest
+            .commands
+            .as_ref()
+            .map(|frame| list_commands(frame.bytes()))
+            .unwrap_or_default(),
         accepts: report.traits.accepts.map(to_accepted_kinds),
         options,
         shortened: false,
@@ -173,8 +227,12 @@ fn to_session_settings(id: &str, report: &AgentReport) -> SessionSettingsInfo {
 
 pub(super) fn to_accepted_kinds(accepts: AcceptedContent) -> Vec<AcceptedKind> {
     let AcceptedContent { image, audio, embedded } = accepts;
-    let kinds =
-        [(image, AcceptedKind::Image), (audio, AcceptedKind::Audio), (embedded, AcceptedKind::Embedded)].into_iter();
+    let kinds = [
+        (image, AcceptedKind::Image),
+        (audio, AcceptedKind::Audio),
+        (embedded, AcceptedKind::Embedded),
+    ]
+    .into_iter();
     kinds.filter(|(accepted, _)| *accepted).map(|(_, kind)| kind).collect()
 }
 
@@ -185,13 +243,21 @@ fn text_member(json: Json<'_>, name: &str) -> Option<String> {
 fn to_choice(choice: Json<'_>, [list, id, current]: [&str; 3]) -> Option<SettingChoice> {
     let current = text_member(choice, current)?;
     let items = choice.member(list).ok().flatten().into_iter().flat_map(Json::items);
-    Some(SettingChoice { current, all: items.filter_map(|item| to_choice_value(item, id, None)).collect() })
+    Some(SettingChoice {
+        current,
+        all: items.filter_map(|item| to_choice_value(item, id, None)).collect(),
+    })
 }
 
 fn to_choice_value(item: Json<'_>, id: &str, group: Option<&str>) -> Option<ChoiceValue> {
     let id = text_member(item, id)?;
     let name = text_member(item, "name").unwrap_or_else(|| id.clone());
-    Some(ChoiceValue { id, name, description: text_member(item, "description"), group: group.map(ToOwned::to_owned) })
+    Some(ChoiceValue {
+        id,
+        name,
+        description: text_member(item, "description"),
+        group: group.map(ToOwned::to_owned),
+    })
 }
 
 fn to_setting_option(option: Json<'_>) -> Option<SettingOption> {
@@ -215,7 +281,8 @@ fn to_setting_option(option: Json<'_>) -> Option<SettingOption> {
         name: text_member(option, "name").unwrap_or_else(|| id.clone()),
         description: text_member(option, "description"),
         category: text_member(option, "category"),
-        kind: kind.unwrap_or_else(|| if current.is_boolean() { "boolean" } else { "select" }.to_owned()),
+        kind: kind
+            .unwrap_or_else(|| if current.is_boolean() { "boolean" } else { "select" }.to_owned()),
         id,
         current,
         all,
@@ -223,11 +290,16 @@ fn to_setting_option(option: Json<'_>) -> Option<SettingOption> {
 }
 
 fn list_commands(frame: &[u8]) -> Vec<AgentCommandInfo> {
-    let list = Json::parse(frame).and_then(|frame| frame.at(&["params", "update", "availableCommands"]));
+    let list =
+        Json::parse(frame).and_then(|frame| frame.at(&["params", "update", "availableCommands"]));
     let commands = list.ok().flatten().into_iter().flat_map(Json::items);
     let to_command = |command: Json<'_>| {
         let name = text_member(command, "name")?;
-        let hint = command.at(&["input"]).ok().flatten().and_then(|input| text_member(input, "hint"));
+        let hint = command
+            .at(&["input"])
+            .ok()
+            .flatten()
+            .and_then(|input| text_member(input, "hint"));
         Some(AgentCommandInfo { name, description: text_member(command, "description"), hint })
     };
     commands.filter_map(to_command).collect()

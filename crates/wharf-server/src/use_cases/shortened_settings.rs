@@ -20,7 +20,11 @@ impl SettingsBudget {
     /// Returns true if there is room for an entry with these texts.
     fn take(&mut self, names: &[&str], description: Option<&String>) -> bool {
         // A text may double in size as JSON.
-        let texts = names.iter().map(|name| name.len()).chain(description.map(String::len)).sum::<usize>();
+        let texts = names
+            .iter()
+            .map(|name| name.len())
+            .chain(description.map(String::len))
+            .sum::<usize>();
         let size = ENTRY_BYTES + 2 * texts;
         let fits = size <= self.left && names.iter().all(|name| name.len() <= MAX_NAME_BYTES);
         if fits {
@@ -31,7 +35,10 @@ impl SettingsBudget {
     }
 
     fn shorten_text(&mut self, text: &mut Option<String>) {
-        let cut = text.as_ref().and_then(|text| text.char_indices().nth(MAX_DESCRIPTION_CHARS)).map(|(at, _)| at);
+        let cut = text
+            .as_ref()
+            .and_then(|text| text.char_indices().nth(MAX_DESCRIPTION_CHARS))
+            .map(|(at, _)| at);
         if let (Some(text), Some(cut)) = (text, cut) {
             text.truncate(cut);
             text.push('…');
@@ -94,8 +101,12 @@ mod tests {
     use super::*;
 
     fn settings(commands: usize, description: &str) -> SessionSettingsInfo {
-        let value =
-            |n: usize| ChoiceValue { id: format!("v{n}"), name: format!("V{n}"), description: None, group: None };
+        let value = |n: usize| ChoiceValue {
+            id: format!("v{n}"),
+            name: format!("V{n}"),
+            description: None,
+            group: None,
+        };
         let command = |n: usize| {
             let name = format!("c{n}");
             let description = Some(description.to_owned());
@@ -103,8 +114,14 @@ mod tests {
         };
         SessionSettingsInfo {
             id: "s".to_owned(),
-            modes: Some(SettingChoice { current: "v1".to_owned(), all: (0..3).map(value).collect() }),
-            models: Some(SettingChoice { current: "v9".to_owned(), all: (0..10).map(value).collect() }),
+            modes: Some(SettingChoice {
+                current: "v1".to_owned(),
+                all: (0..3).map(value).collect(),
+            }),
+            models: Some(SettingChoice {
+                current: "v9".to_owned(),
+                all: (0..10).map(value).collect(),
+            }),
             options: Vec::new(),
             commands: (0..commands).map(command).collect(),
             accepts: None,
@@ -123,7 +140,11 @@ mod tests {
         let shortened = shorten_settings(settings(5_000, &"\"ä\" ".repeat(1_000)));
         let size = serde_json::to_string(&shortened).unwrap().len();
         assert!(size <= MAX_SETTINGS_BYTES, "{size} bytes");
-        assert!(shortened.shortened && shortened.commands.len() > 20, "{} commands", shortened.commands.len());
+        assert!(
+            shortened.shortened && shortened.commands.len() > 20,
+            "{} commands",
+            shortened.commands.len()
+        );
         assert_eq!(shortened.modes, settings(0, "").modes);
         let description = shortened.commands[0].description.clone().unwrap();
         assert_eq!(description.chars().count(), MAX_DESCRIPTION_CHARS + 1);

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use wharf_api::{ErrorCode, SpawnArgs, SpawnedSession};
 use wharf_host::core::{EndReason, Overlap, Raw, SessionId};
 use wharf_host::{
-    CreateError, Created, LabelPolicy, MAX_LABEL_BYTES, NewSessionRequest, PrestartedAgent, SessionHandle,
-    SpawnRequest, Spawned, SpawnedAs,
+    CreateError, Created, LabelPolicy, MAX_LABEL_BYTES, NewSessionRequest, PrestartedAgent,
+    SessionHandle, SpawnRequest, Spawned, SpawnedAs,
 };
 
 use super::Caller;
@@ -63,7 +63,12 @@ pub(crate) async fn spawn_session(
         options: args.options.unwrap_or_default(),
         env: caller.allowed_env(args.env.unwrap_or_default()),
         mcp_servers: args.mcp_servers.unwrap_or_default(),
-        additional_directories: args.additional_directories.unwrap_or_default().into_iter().map(Into::into).collect(),
+        additional_directories: args
+            .additional_directories
+            .unwrap_or_default()
+            .into_iter()
+            .map(Into::into)
+            .collect(),
         sender: Some(caller.sender()),
         key: key.map(ToOwned::to_owned),
         key_covers: prompt.as_ref().map(|prompt| prompt.as_str().to_owned()),
@@ -73,13 +78,21 @@ pub(crate) async fn spawn_session(
     };
     let visible = app.visible_to(&caller.identity);
     let spawned = app.host.spawn(request, &|known| visible.sees(known)).await;
-    let Spawned { handle, warnings, spawned_as } = spawned.map_err(|error| fault_from_create_error(&error))?;
-    let prompt_id = submit_first_prompt(app, caller, &handle, prompt.as_ref(), key, spawned_as).await?;
+    let Spawned { handle, warnings, spawned_as } =
+        spawned.map_err(|error| fault_from_create_error(&error))?;
+    let prompt_id =
+        submit_first_prompt(app, caller, &handle, prompt.as_ref(), key, spawned_as).await?;
     if wait && needs_waiting(&handle) {
-        handle.up().await.map_err(|failure| start_failed(&failure).with_session(handle.id().as_str()))?;
+        handle
+            .up()
+            .await
+            .map_err(|failure| start_failed(&failure).with_session(handle.id().as_str()))?;
     }
     let session = describe_session(app, caller, &handle.descriptor());
-    Ok(SpawnOutcome { answer: SpawnedSession { session, warnings, prompt_id }, spawned_as })
+    Ok(SpawnOutcome {
+        answer: SpawnedSession { session, warnings, prompt_id },
+        spawned_as,
+    })
 }
 
 /// Returns the host's word for what happens if another session has the label.
@@ -115,7 +128,9 @@ async fn submit_first_prompt(
         // The first request's prompt was never accepted and its session has ended since: the session is still the answer.
         Err(_) if spawned_as == SpawnedAs::Repeat => Ok(None),
         // The agent failed before the prompt was submitted: waiting for the start reports the reason.
-        Err(fault) if fault.code() == ErrorCode::NOT_RESUMABLE && spawned_as == SpawnedAs::New => Ok(None),
+        Err(fault) if fault.code() == ErrorCode::NOT_RESUMABLE && spawned_as == SpawnedAs::New => {
+            Ok(None)
+        }
         Err(fault) => Err(fault),
     }
 }
@@ -169,7 +184,11 @@ impl From<NotCreated> for Fault {
 }
 
 /// Starts a session and its agent for an ACP client. Returns when the agent has answered.
-pub(crate) async fn create_session(app: &App, caller: &Caller, new: NewSession) -> Result<Created, NotCreated> {
+pub(crate) async fn create_session(
+    app: &App,
+    caller: &Caller,
+    new: NewSession,
+) -> Result<Created, NotCreated> {
     caller.may_change().map_err(NotCreated::Refused)?;
     let NewSession { adapter, cwd, name, frame, capabilities, env, agent, logins } = new;
     let created = app.host.create(NewSessionRequest {

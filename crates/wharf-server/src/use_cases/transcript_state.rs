@@ -40,8 +40,14 @@ impl StateMarks {
 
     /// Returns these marks with the older numbers of bytes, if the same commands run: their growth is told later.
     pub(crate) fn without_growth(self, known: &Self) -> Self {
-        let names = |marks: &Self| -> Vec<String> { marks.running.iter().map(|run| run.terminal.clone()).collect() };
-        if names(&self) == names(known) { Self { running: known.running.clone(), ..self } } else { self }
+        let names = |marks: &Self| -> Vec<String> {
+            marks.running.iter().map(|run| run.terminal.clone()).collect()
+        };
+        if names(&self) == names(known) {
+            Self { running: known.running.clone(), ..self }
+        } else {
+            self
+        }
     }
 }
 
@@ -92,7 +98,11 @@ pub(crate) async fn read_state(
     };
     let live = match known.filter(|known| known.marks.running == marks.running) {
         Some(known) => known.state.live.clone(),
-        None => marks.running.iter().filter_map(|running| to_live_output(transcript, running)).collect(),
+        None => marks
+            .running
+            .iter()
+            .filter_map(|running| to_live_output(transcript, running))
+            .collect(),
     };
     let session = view.session_info(&descriptor);
     let state = TranscriptState { session, asks, plan, queue, settings, clients, live };
@@ -102,7 +112,12 @@ pub(crate) async fn read_state(
 fn to_live_output(transcript: &SessionTranscript, running: &RunningTerminal) -> Option<LiveOutput> {
     let RunningTerminal { tool_call, terminal, bytes } = running;
     let text = transcript.live_text(terminal)?.to_string();
-    Some(LiveOutput { tool_call_id: tool_call.clone(), terminal: terminal.clone(), text, bytes: *bytes })
+    Some(LiveOutput {
+        tool_call_id: tool_call.clone(),
+        terminal: terminal.clone(),
+        text,
+        bytes: *bytes,
+    })
 }
 
 /// Returns the members that differ from those that the reader knows, all of them if it knows none; `None` if none does.
@@ -112,8 +127,9 @@ pub(crate) fn find_state_change(
     now: &TranscriptState,
     is_session_new: bool,
 ) -> Option<StateChange> {
-    let changed =
-        |differs: fn(&TranscriptState, &TranscriptState) -> bool| known.is_none_or(|known| differs(known, now));
+    let changed = |differs: fn(&TranscriptState, &TranscriptState) -> bool| {
+        known.is_none_or(|known| differs(known, now))
+    };
     let change = StateChange {
         session: is_session_new.then(|| Box::new(now.session.clone())),
         asks: changed(|a, b| a.asks != b.asks).then(|| now.asks.clone()),
@@ -127,7 +143,13 @@ pub(crate) fn find_state_change(
 }
 
 /// Returns the prompts that wait.
-pub(crate) async fn read_queue(app: &App, handle: &SessionHandle) -> Result<Vec<QueueEntry>, Fault> {
-    let queue = handle.queue().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+pub(crate) async fn read_queue(
+    app: &App,
+    handle: &SessionHandle,
+) -> Result<Vec<QueueEntry>, Fault> {
+    let queue = handle
+        .queue()
+        .await
+        .map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     Ok(to_queue_entries(&queue))
 }

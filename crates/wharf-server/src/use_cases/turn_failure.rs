@@ -19,10 +19,17 @@ pub(crate) fn describe_turn_failure(end: &PromptEnd, failure: Option<&str>) -> O
         | PromptEnd::HostShutdown
         | PromptEnd::HostRestarted => return None,
     };
-    Some(TurnFailure { message, stderr: (!stderr.is_empty()).then(|| stderr.to_owned()) })
+    Some(TurnFailure {
+        message,
+        stderr: (!stderr.is_empty()).then(|| stderr.to_owned()),
+    })
 }
 
 fn read_error_message(frame: &Raw) -> String {
-    let message = Json::parse(frame.bytes()).and_then(|answer| answer.text_at(&["error", "message"]));
-    message.ok().flatten().map_or_else(|| "the agent answered with an error".to_owned(), std::borrow::Cow::into_owned)
+    let message =
+        Json::parse(frame.bytes()).and_then(|answer| answer.text_at(&["error", "message"]));
+    message
+        .ok()
+        .flatten()
+        .map_or_else(|| "the agent answered with an error".to_owned(), std::borrow::Cow::into_owned)
 }

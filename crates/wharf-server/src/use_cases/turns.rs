@@ -3,13 +3,18 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use wharf_api::{ErrorCode, FOLD_NUMBER, RowBody, TranscriptRow, TurnDetail, TurnInfo, TurnPage, TurnQuery, TurnState};
+use wharf_api::{
+    ErrorCode, FOLD_NUMBER, RowBody, TranscriptRow, TurnDetail, TurnInfo, TurnPage, TurnQuery,
+    TurnState,
+};
 use wharf_host::core::{Event, PromptEvent};
 use wharf_host::{Cursor, Entry, ReadError, TurnRows};
 use wharf_transcript::show_in_one_line;
 
 use super::faults::{invalid_query, unknown_session, unreadable_session};
-use super::rows::{open_transcript, parse_cursor, to_cursor, transcript_fault, unknown_row, unknown_turn};
+use super::rows::{
+    open_transcript, parse_cursor, to_cursor, transcript_fault, unknown_row, unknown_turn,
+};
 use super::transcript_state::read_queue;
 use super::{Caller, open_session};
 use crate::App;
@@ -22,7 +27,12 @@ const DEFAULT_PAGE_TURNS: usize = 20;
 const MAX_PAGE_TURNS: usize = 100;
 
 /// Lists the turns of a session, the newest first.
-pub(crate) async fn list_turns(app: &App, caller: &Caller, id: &str, query: &TurnQuery) -> Result<TurnPage, Fault> {
+pub(crate) async fn list_turns(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    query: &TurnQuery,
+) -> Result<TurnPage, Fault> {
     let limit = query.limit.unwrap_or(DEFAULT_PAGE_TURNS);
     if limit == 0 || limit > MAX_PAGE_TURNS {
         return Err(invalid_query(format!("limit: {limit} is not between 1 and {MAX_PAGE_TURNS}")));
@@ -30,25 +40,42 @@ pub(crate) async fn list_turns(app: &App, caller: &Caller, id: &str, query: &Tur
     let before = query.before.as_deref().filter(|before| !before.is_empty());
     let row = before.map(|before| parse_cursor("before", before)).transpose()?;
     let transcript = open_transcript(app, caller, id).await?;
-    let slice = transcript.turns(row, limit).await.map_err(|failure| transcript_fault(app, id, &failure))?;
+    let slice = transcript
+        .turns(row, limit)
+        .await
+        .map_err(|failure| transcript_fault(app, id, &failure))?;
     let slice = slice.ok_or_else(|| unknown_row(before.unwrap_or_default()))?;
     let turns = slice.turns.iter().map(to_turn_info).collect();
-    Ok(TurnPage { fold: FOLD_NUMBER, turns, before: slice.before.map(|id| to_cursor(&id)) })
+    Ok(TurnPage {
+        fold: FOLD_NUMBER,
+        turns,
+        before: slice.before.map(|id| to_cursor(&id)),
+    })
 }
 
 /// Reads the turn of a prompt with the agent's answer. A prompt that waits has a turn without rows, also if an earlier turn of it
 /// was cut off.
-pub(crate) async fn get_turn(app: &App, caller: &Caller, id: &str, prompt: &str) -> Result<TurnDetail, Fault> {
+pub(crate) async fn get_turn(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    prompt: &str,
+) -> Result<TurnDetail, Fault> {
     let transcript = open_transcript(app, caller, id).await?;
     let handle = transcript.handle();
     // The queue comes first: a prompt that leaves it meanwhile is then found among the turns.
     let queue = read_queue(app, handle).await?;
     let waiting = queue.into_iter().find(|entry| entry.prompt_id == prompt);
-    let found = transcript.turn(prompt).await.map_err(|failure| transcript_fault(app, id, &failure))?;
+    let found = transcript
+        .turn(prompt)
+        .await
+        .map_err(|failure| transcript_fault(app, id, &failure))?;
     match (found.filter(|found| waiting.is_none() || !is_repeated(&found.turn)), waiting) {
-        (Some(found), _) => {
-            Ok(TurnDetail { turn: to_turn_info(&found.turn), text: found.text, text_cut: found.is_cut })
-        }
+        (Some(found), _) => Ok(TurnDetail {
+            turn: to_turn_info(&found.turn),
+            text: found.text,
+            text_cut: found.is_cut,
+        }),
         (None, Some(entry)) => {
             let turn = waiting_turn(entry.prompt_id, entry.text.lines().next().unwrap_or_default());
             Ok(TurnDetail { turn, text: String::new(), text_cut: false })
@@ -71,7 +98,9 @@ pub(crate) fn parse_wait(wait: Option<&str>) -> Result<Option<Duration>, Fault> 
         Some(wait) => Ok(Some(wait)),
         None => {
             let shown: String = wait.chars().take(40).collect();
-            Err(invalid_query(format!("wait: {shown:?} is no time of at most 1h; write it like \"30s\" or \"5m\"")))
+            Err(invalid_query(format!(
+                "wait: {shown:?} is no time of at most 1h; write it like \"30s\" or \"5m\""
+            )))
         }
     }
 }

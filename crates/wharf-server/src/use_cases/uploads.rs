@@ -41,16 +41,29 @@ pub(crate) async fn store_upload(
         || name.contains('/')
         || name.chars().any(char::is_control)
     {
-        return Err(invalid_query(format!("name: must have 1 to {MAX_NAME_CHARS} characters and no slash")));
+        return Err(invalid_query(format!(
+            "name: must have 1 to {MAX_NAME_CHARS} characters and no slash"
+        )));
     }
     let mime_type = find_type(given_type, &data);
     let handle = open_session(app, caller, id).await?;
-    let report = handle.agent_report().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
-    if mime_type.starts_with("image/") && report.traits.accepts.is_some_and(|accepts| !accepts.image) {
-        return Err(Fault::new(ErrorCode::CONTENT_NOT_ACCEPTED, "this agent takes no images").with_session(id));
+    let report = handle
+        .agent_report()
+        .await
+        .map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+    if mime_type.starts_with("image/")
+        && report.traits.accepts.is_some_and(|accepts| !accepts.image)
+    {
+        return Err(Fault::new(ErrorCode::CONTENT_NOT_ACCEPTED, "this agent takes no images")
+            .with_session(id));
     }
-    let stored = app.host.store_upload(handle.id(), name, mime_type, data).await.ok_or_else(|| unknown_session(id))?;
-    let Upload { id: upload, name, mime_type, bytes } = stored.map_err(|error| fault_from_upload_error(&error, id))?;
+    let stored = app
+        .host
+        .store_upload(handle.id(), name, mime_type, data)
+        .await
+        .ok_or_else(|| unknown_session(id))?;
+    let Upload { id: upload, name, mime_type, bytes } =
+        stored.map_err(|error| fault_from_upload_error(&error, id))?;
     Ok(UploadInfo { id: upload, name, mime_type, bytes })
 }
 
@@ -59,10 +72,17 @@ fn find_type(given: Option<&str>, data: &[u8]) -> String {
     if let Some(image) = sniff_image_type(data) {
         return image.to_owned();
     }
-    let given = given.and_then(|given| given.split(';').next()).map(|given| given.trim().to_ascii_lowercase());
+    let given = given
+        .and_then(|given| given.split(';').next())
+        .map(|given| given.trim().to_ascii_lowercase());
     let usable = |given: &String| {
-        let plain = given.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/+-._".contains(&byte));
-        plain && given.contains('/') && given.len() <= MAX_MIME_CHARS && !given.starts_with("image/")
+        let plain = given
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"/+-._".contains(&byte));
+        plain
+            && given.contains('/')
+            && given.len() <= MAX_MIME_CHARS
+            && !given.starts_with("image/")
     };
     given.filter(usable).unwrap_or_else(|| UNKNOWN_TYPE.to_owned())
 }
@@ -82,15 +102,24 @@ fn fault_from_upload_error(error: &UploadError, id: &str) -> Fault {
 }
 
 /// Replaces the blocks of a prompt that name uploads by content that the agent takes. `None` if there are none.
-pub(super) async fn expand_uploads(app: &App, handle: &SessionHandle, blocks: &str) -> Result<Option<String>, Fault> {
-    let names_upload =
-        |block: &Json<'_>| block.text_at(&["type"]).is_ok_and(|kind| kind.as_deref() == Some(UPLOAD_BLOCK));
-    let list = Json::parse(blocks.as_bytes()).map_err(|error| invalid_params(format!("prompt: {error}")))?;
+pub(super) async fn expand_uploads(
+    app: &App,
+    handle: &SessionHandle,
+    blocks: &str,
+) -> Result<Option<String>, Fault> {
+    let names_upload = |block: &Json<'_>| {
+        block.text_at(&["type"]).is_ok_and(|kind| kind.as_deref() == Some(UPLOAD_BLOCK))
+    };
+    let list = Json::parse(blocks.as_bytes())
+        .map_err(|error| invalid_params(format!("prompt: {error}")))?;
     if !list.items().any(|block| names_upload(&block)) {
         return Ok(None);
     }
     let id = handle.id().as_str();
-    let report = handle.agent_report().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+    let report = handle
+        .agent_report()
+        .await
+        .map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     // An agent of which nothing is known gets what it may read in any case: a link.
     let accepts = report.traits.accepts.unwrap_or_default();
     let max_bytes = app.host.config().limits.frame.0;
@@ -99,7 +128,11 @@ pub(super) async fn expand_uploads(app: &App, handle: &SessionHandle, blocks: &s
     for block in list.items() {
         let text = if names_upload(&block) {
             let upload = block.text_at(&["id"]).ok().flatten().unwrap_or_default();
-            let read = app.host.read_upload(handle.id(), &upload).await.ok_or_else(|| unknown_session(id))?;
+            let read = app
+                .host
+                .read_upload(handle.id(), &upload)
+                .await
+                .ok_or_else(|| unknown_session(id))?;
             let (upload, path, data) = read.map_err(|error| fault_from_upload_error(&error, id))?;
             to_block(&upload, &format!("file://{}", path.display()), data, accepts)?.to_string()
         } else {
@@ -116,23 +149,39 @@ pub(super) async fn expand_uploads(app: &App, handle: &SessionHandle, blocks: &s
     Ok(Some(format!("[{}]", expanded.join(","))))
 }
 
-fn to_block(upload: &Upload, uri: &str, data: Vec<u8>, accepts: AcceptedContent) -> Result<Value, Fault> {
+fn to_block(
+    upload: &Upload,
+    uri: &str,
+    data: Vec<u8>,
+    accepts: AcceptedContent,
+) -> Result<Value, Fault> {
     let Upload { name, mime_type, bytes, .. } = upload;
     if mime_type.starts_with("image/") {
         if !accepts.image {
-            return Err(Fault::new(ErrorCode::CONTENT_NOT_ACCEPTED, format!("{name:?}: this agent takes no images")));
+            return Err(Fault::new(
+                ErrorCode::CONTENT_NOT_ACCEPTED,
+                format!("{name:?}: this agent takes no images"),
+            ));
         }
-        return Ok(json!({ "type": "image", "mimeType": mime_type, "data": STANDARD.encode(&data) }));
+        return Ok(
+            json!({ "type": "image", "mimeType": mime_type, "data": STANDARD.encode(&data) }),
+        );
     }
     if mime_type.starts_with("audio/") && accepts.audio {
-        return Ok(json!({ "type": "audio", "mimeType": mime_type, "data": STANDARD.encode(&data) }));
+        return Ok(
+            json!({ "type": "audio", "mimeType": mime_type, "data": STANDARD.encode(&data) }),
+        );
     }
     if !accepts.embedded {
-        return Ok(json!({ "type": "resource_link", "uri": uri, "name": name, "mimeType": mime_type, "size": bytes }));
+        return Ok(
+            json!({ "type": "resource_link", "uri": uri, "name": name, "mimeType": mime_type, "size": bytes }),
+        );
     }
     let resource = match String::from_utf8(data) {
         Ok(text) => json!({ "uri": uri, "mimeType": mime_type, "text": text }),
-        Err(error) => json!({ "uri": uri, "mimeType": mime_type, "blob": STANDARD.encode(error.as_bytes()) }),
+        Err(error) => {
+            json!({ "uri": uri, "mimeType": mime_type, "blob": STANDARD.encode(error.as_bytes()) })
+        }
     };
     Ok(json!({ "type": "resource", "resource": resource }))
 }

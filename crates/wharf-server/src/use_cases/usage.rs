@@ -13,13 +13,19 @@ use crate::App;
 use crate::fault::Fault;
 
 /// Returns the usage of the sessions that match the query, and its sum.
-pub(crate) fn list_usage(app: &App, caller: &Caller, query: &SessionQuery) -> Result<UsagePage, Fault> {
+pub(crate) fn list_usage(
+    app: &App,
+    caller: &Caller,
+    query: &SessionQuery,
+) -> Result<UsagePage, Fault> {
     let limit = page_limit(query)?;
     // The sum is that of all pages.
     let all = select_sessions(app, caller, &SessionQuery { cursor: None, ..query.clone() })?.0;
     let total = sum_usage(&all);
-    let mut page: Vec<_> =
-        all.iter().filter(|known| query.cursor.as_ref().is_none_or(|cursor| known.id < *cursor)).collect();
+    let mut page: Vec<_> = all
+        .iter()
+        .filter(|known| query.cursor.as_ref().is_none_or(|cursor| known.id < *cursor))
+        .collect();
     let more = page.len() > limit;
     page.truncate(limit);
     let next_cursor = page.last().filter(|_| more).map(|last| last.id.clone());
@@ -45,7 +51,8 @@ fn sum_usage(sessions: &[Arc<Descriptor>]) -> UsageTotal {
         *sum = count.map_or(*sum, |count| Some(sum.unwrap_or(0).saturating_add(count)));
     };
     for usage in sessions.iter().filter_map(|known| known.usage.as_ref()) {
-        let TokenUsage { input, output, cached, total: all, cost, at_least, guessed } = to_token_usage(usage);
+        let TokenUsage { input, output, cached, total: all, cost, at_least, guessed } =
+            to_token_usage(usage);
         total.at_least |= at_least;
         total.guessed |= guessed;
         total.reporting += 1;
@@ -58,6 +65,9 @@ fn sum_usage(sessions: &[Arc<Descriptor>]) -> UsageTotal {
             *sum = UsageCost::add_amounts(*sum, amount);
         }
     }
-    total.costs = costs.into_iter().map(|(currency, amount)| UsageCost::new(amount, currency)).collect();
+    total.costs = costs
+        .into_iter()
+        .map(|(currency, amount)| UsageCost::new(amount, currency))
+        .collect();
     total
 }

@@ -50,7 +50,13 @@ pub(super) fn create_dirs(path: &Path) -> io::Result<()> {
 
 /// Creates an empty file that only its owner can read.
 pub(crate) fn create_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(path)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
 }
 
 pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
@@ -80,7 +86,11 @@ pub(super) fn list_logs(root: &Path, alone_below: u64) -> io::Result<Vec<LogStat
         let Some(sessions) = open_dir(CWD, &path.join("sessions"))? else { return Ok(()) };
         let mut names = Dir::read_from(&sessions)?;
         while let Some(entry) = names.read().transpose()? {
-            let Some(id) = entry.file_name().to_str().ok().and_then(|name| LogId::new(bucket, name)) else { continue };
+            let Some(id) =
+                entry.file_name().to_str().ok().and_then(|name| LogId::new(bucket, name))
+            else {
+                continue;
+            };
             match log_bytes(&sessions, id.name(), alone_below) {
                 Ok(Some(bytes)) => logs.push(LogStat { id, bytes }),
                 Ok(None) => {}
@@ -97,7 +107,8 @@ pub(super) fn list_logs(root: &Path, alone_below: u64) -> io::Result<Vec<LogStat
 fn log_bytes(sessions: &OwnedFd, name: &str, alone_below: u64) -> io::Result<Option<u64>> {
     let log = log_dir(Path::new(name));
     // One system call replaces five for all but long logs.
-    let first = statat(sessions, log.join(segment_name(1)), AtFlags::SYMLINK_NOFOLLOW).map(|stat| stat_size(&stat));
+    let first = statat(sessions, log.join(segment_name(1)), AtFlags::SYMLINK_NOFOLLOW)
+        .map(|stat| stat_size(&stat));
     if let Ok(bytes) = first
         && bytes < alone_below
     {
@@ -108,7 +119,8 @@ fn log_bytes(sessions: &OwnedFd, name: &str, alone_below: u64) -> io::Result<Opt
     let mut bytes = 0;
     while let Some(entry) = entries.read().transpose()? {
         if entry.file_name().to_str().ok().and_then(parse_segment_name).is_some() {
-            bytes += stat_size(&statat(entries.fd()?, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?);
+            bytes +=
+                stat_size(&statat(entries.fd()?, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?);
         }
     }
     Ok(Some(bytes))
@@ -133,7 +145,14 @@ pub(super) fn hide_session(session: &Path, name: &str) -> io::Result<Option<Path
         match fs::rename(session, &trash) {
             Ok(()) => return Ok(Some(trash)),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) if matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists) => nth += 1,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists
+                ) =>
+            {
+                nth += 1
+            }
             Err(error) => return Err(error),
         }
     }
@@ -150,9 +169,14 @@ pub(super) fn delete_trash(root: &Path) -> io::Result<()> {
 }
 
 /// Calls `call` with every entry of a directory, or not at all if the directory does not exist.
-fn for_each_entry(dir: &Path, mut call: impl FnMut(&str, &Path) -> io::Result<()>) -> io::Result<()> {
+fn for_each_entry(
+    dir: &Path,
+    mut call: impl FnMut(&str, &Path) -> io::Result<()>,
+) -> io::Result<()> {
     let entries = match fs::read_dir(dir) {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(());
+        }
         entries => entries?,
     };
     for entry in entries {

@@ -12,7 +12,9 @@ use super::segment::{read_header, scan_segment};
 /// having none.
 pub(crate) fn find_largest_epoch(root: &Path) -> io::Result<u64> {
     let logs = dirs::list_logs(root, 0)?;
-    let epochs = logs.iter().map(|log| read_log_epoch(&dirs::log_dir(&dirs::session_dir(root, &log.id))));
+    let epochs = logs
+        .iter()
+        .map(|log| read_log_epoch(&dirs::log_dir(&dirs::session_dir(root, &log.id))));
     Ok(epochs.filter_map(Result::ok).max().unwrap_or(0))
 }
 

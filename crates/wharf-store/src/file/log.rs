@@ -140,7 +140,8 @@ impl FileLog {
         self.check_present()?;
         match self.broken.get() {
             Some((why, kind)) => {
-                let what = format!("log {} takes no more records until it is opened again", self.id);
+                let what =
+                    format!("log {} takes no more records until it is opened again", self.id);
                 Err(io_error(what, io::Error::new(*kind, why.clone())))
             }
             None => Ok(()),
@@ -159,7 +160,10 @@ impl FileLog {
             && writer.file.metadata().map_or(true, |file| file.len() != writer.len)
         {
             let kind = undo.kind();
-            self.break_off(&wrap_error("cutting a failed write off", &writer.active.path)(undo), kind);
+            self.break_off(
+                &wrap_error("cutting a failed write off", &writer.active.path)(undo),
+                kind,
+            );
             self.check_writable()?;
         }
         Err(self.append_error(&writer.active, error))
@@ -180,8 +184,9 @@ impl FileLog {
     fn start_segment(&self, writer: &mut LogWriter) -> Result<(), AppendError> {
         let old = Arc::clone(&writer.active);
         writer.file.sync_data().map_err(|error| self.sync_failed(&old, error))?;
-        let (segment, file, len) = Segment::create(&self.dir, writer.head.seq + 1, writer.head.epoch)
-            .map_err(|error| self.append_error(&old, error))?;
+        let (segment, file, len) =
+            Segment::create(&self.dir, writer.head.seq + 1, writer.head.epoch)
+                .map_err(|error| self.append_error(&old, error))?;
         self.dirs.fetch_max(DIRS_OWN, Ordering::AcqRel);
         let points = old.index_up_to(writer.len);
         // An index that cannot be written now stays in memory.
@@ -241,7 +246,8 @@ impl FileLog {
         match view.file.metadata() {
             Ok(file) if file.nlink() > 0 => Ok(()),
             Ok(_) => {
-                let error = io::Error::new(ErrorKind::NotFound, "the file was deleted by another program");
+                let error =
+                    io::Error::new(ErrorKind::NotFound, "the file was deleted by another program");
                 Err(self.sync_failed(&view.active, error))
             }
             Err(error) => Err(self.sync_failed(&view.active, error)),
@@ -253,7 +259,8 @@ impl FileLog {
         self.queued.store(false, Ordering::Release);
         let view = self.view();
         // The next append or sync request reports the error.
-        if self.sync_now().is_ok() && view.len >= self.indexed.load(Ordering::Relaxed) + INDEX_EVERY {
+        if self.sync_now().is_ok() && view.len >= self.indexed.load(Ordering::Relaxed) + INDEX_EVERY
+        {
             let points = view.active.index_up_to(view.len);
             if points.store(&view.active.idx_path(), view.active.first, view.len).is_ok() {
                 self.indexed.store(view.len, Ordering::Relaxed);
@@ -261,7 +268,12 @@ impl FileLog {
         }
     }
 
-    fn write_records(&self, writer: &mut LogWriter, epoch: u64, bodies: &[Bytes]) -> Result<Head, AppendError> {
+    fn write_records(
+        &self,
+        writer: &mut LogWriter,
+        epoch: u64,
+        bodies: &[Bytes],
+    ) -> Result<Head, AppendError> {
         if bodies.is_empty() {
             return Ok(writer.head);
         }
@@ -339,7 +351,12 @@ impl Log for FileLog {
         self.write_records(&mut writer, epoch, bodies)
     }
 
-    fn append_from_reserve(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError> {
+    fn append_from_reserve(
+        &self,
+        epoch: u64,
+        expected: u64,
+        bodies: &[Bytes],
+    ) -> Result<Head, AppendError> {
         let bytes: u64 = bodies.iter().map(|body| body.len() as u64).sum();
         if bytes > self.context.reserve.max_batch_bytes() {
             return self.append(epoch, expected, bodies);

@@ -28,7 +28,9 @@ pub(super) struct OpenedLog {
 
 pub(super) fn open_log(dir: &Path, id: &LogId) -> Result<OpenedLog, StoreError> {
     let found = match dirs::list_segments(dir) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Err(StoreError::NotFound(id.clone())),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(StoreError::NotFound(id.clone()));
+        }
         found => found.map_err(wrap_error("listing", dir))?,
     };
     let Some((last, before)) = found.split_last() else {
@@ -36,7 +38,11 @@ pub(super) fn open_log(dir: &Path, id: &LogId) -> Result<OpenedLog, StoreError> 
         return Err(wrap_error("opening", dir)(source));
     };
     let path = dir.join(dirs::segment_name(last.first));
-    let file = OpenOptions::new().read(true).write(true).open(&path).map_err(wrap_error("opening", &path))?;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .map_err(wrap_error("opening", &path))?;
     let size = file.metadata().map_err(wrap_error("reading the size of", &path))?.len();
     let header = read_header(&file, &path, id)?;
     let scan = scan_tail(&file, &path, last.first, size).map_err(wrap_error("reading", &path))?;
@@ -49,24 +55,36 @@ pub(super) fn open_log(dir: &Path, id: &LogId) -> Result<OpenedLog, StoreError> 
         (None, None) => before.last().map_or(Ok(0), |previous| tail_epoch(dir, id, previous))?,
     };
     if len == 0 {
-        len = segment::write_header(&file, last.first, epoch).map_err(wrap_error("writing", &path))?;
+        len = segment::write_header(&file, last.first, epoch)
+            .map_err(wrap_error("writing", &path))?;
     }
     let seq = scan.last.map_or(last.first - 1, |(seq, _)| seq);
     let bytes = before.iter().map(|segment| segment.bytes).sum::<u64>() + len;
     let sealed = before
         .iter()
-        .map(|segment| Arc::new(Segment::new(segment.first, dir.join(dirs::segment_name(segment.first)), None)))
+        .map(|segment| {
+            Arc::new(Segment::new(segment.first, dir.join(dirs::segment_name(segment.first)), None))
+        })
         .collect();
     let active = Segment::new(last.first, path, Some(scan.points));
-    Ok(OpenedLog { sealed, active, file, len, head: Head { seq, epoch, bytes }, mended })
+    Ok(OpenedLog {
+        sealed,
+        active,
+        file,
+        len,
+        head: Head { seq, epoch, bytes },
+        mended,
+    })
 }
 
 /// Returns the epoch in the header, if it can be read. Fails if a newer version of Wharf wrote it.
 fn read_header(file: &File, path: &Path, id: &LogId) -> Result<Option<u64>, StoreError> {
     match segment::read_header(file).map_err(wrap_error("reading", path))? {
-        Some(header) if header.format > line::LOG_FORMAT => {
-            Err(StoreError::Newer { id: id.clone(), found: header.format, known: line::LOG_FORMAT })
-        }
+        Some(header) if header.format > line::LOG_FORMAT => Err(StoreError::Newer {
+            id: id.clone(),
+            found: header.format,
+            known: line::LOG_FORMAT,
+        }),
         header => Ok(header.map(|header| header.epoch)),
     }
 }
@@ -94,7 +112,8 @@ fn tail_epoch(dir: &Path, id: &LogId, segment: &dirs::SegmentFile) -> Result<u64
     let path = dir.join(dirs::segment_name(segment.first));
     let file = File::open(&path).map_err(wrap_error("opening", &path))?;
     let header = read_header(&file, &path, id)?;
-    let scan = scan_tail(&file, &path, segment.first, segment.bytes).map_err(wrap_error("reading", &path))?;
+    let scan = scan_tail(&file, &path, segment.first, segment.bytes)
+        .map_err(wrap_error("reading", &path))?;
     Ok(scan.last.map(|(_, epoch)| epoch).or(header).unwrap_or(0))
 }
 

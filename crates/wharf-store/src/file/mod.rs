@@ -93,7 +93,13 @@ impl FileEngine {
         let (reserve, why_not) = DiskReserve::create(&options.root, options.reserve);
         let reserve = Arc::new(reserve);
         let no_reserve = why_not.map(|error| error.to_string());
-        Ok(Arc::new(Self { options, slots: Mutex::default(), syncer, reserve, no_reserve }))
+        Ok(Arc::new(Self {
+            options,
+            slots: Mutex::default(),
+            syncer,
+            reserve,
+            no_reserve,
+        }))
     }
 
     /// Returns the reason why no reserve can be kept here, if there is one.
@@ -116,7 +122,9 @@ impl FileEngine {
         let mut slots = lock_mutex(&self.slots);
         if slots.by_id.len() >= slots.prune_at {
             // A slot that only the map holds cannot be in use, because slots are handed out under this lock.
-            slots.by_id.retain(|_, slot| Arc::strong_count(slot) > 1 || lock_mutex(slot).strong_count() > 0);
+            slots.by_id.retain(|_, slot| {
+                Arc::strong_count(slot) > 1 || lock_mutex(slot).strong_count() > 0
+            });
             slots.prune_at = (slots.by_id.len() * 2).max(64);
         }
         Arc::clone(slots.by_id.entry(id.clone()).or_default())
@@ -140,7 +148,12 @@ impl FileEngine {
         })
     }
 
-    fn create_log_files(&self, id: &LogId, session: &Path, dir: &Path) -> Result<FileLogParts, StoreError> {
+    fn create_log_files(
+        &self,
+        id: &LogId,
+        session: &Path,
+        dir: &Path,
+    ) -> Result<FileLogParts, StoreError> {
         let unfinished = session.join(NEW_LOG_DIR);
         match fs::remove_dir_all(&unfinished) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -149,13 +162,17 @@ impl FileEngine {
             Ok(()) | Err(_) => {}
         }
         dirs::create_dirs(&unfinished).map_err(wrap_error("making", &unfinished))?;
-        segment::Segment::create(&unfinished, 1, 0).map_err(wrap_error("making a log in", &unfinished))?;
+        segment::Segment::create(&unfinished, 1, 0)
+            .map_err(wrap_error("making a log in", &unfinished))?;
         fs::rename(&unfinished, dir).map_err(wrap_error("making", dir))?;
         Ok((dir.to_owned(), mend::open_log(dir, id)?))
     }
 
     fn make_log(&self, id: &LogId, (dir, opened): FileLogParts) -> Arc<FileLog> {
-        let around = LogContext { queue: self.syncer.queue(), reserve: Arc::clone(&self.reserve) };
+        let around = LogContext {
+            queue: self.syncer.queue(),
+            reserve: Arc::clone(&self.reserve),
+        };
         FileLog::new(id.clone(), dir, &self.options, around, opened)
     }
 }
@@ -196,7 +213,8 @@ impl Engine for FileEngine {
         let slot = self.log_slot(id);
         let mut slot = lock_mutex(&slot);
         let session = dirs::session_dir(&self.options.root, id);
-        let trash = dirs::hide_session(&session, id.name()).map_err(wrap_error("removing", &session))?;
+        let trash =
+            dirs::hide_session(&session, id.name()).map_err(wrap_error("removing", &session))?;
         if let Some(log) = std::mem::take(&mut *slot).upgrade() {
             log.mark_removed();
         }
@@ -210,7 +228,9 @@ impl Engine for FileEngine {
         let workspaces = dirs::workspaces_dir(&self.options.root);
         fs::read_dir(&workspaces).map_err(wrap_error("listing", &workspaces))?;
         if !self.reserve.is_whole() {
-            return Err(wrap_error("writing to", &self.options.root)(ErrorKind::StorageFull.into()));
+            return Err(wrap_error("writing to", &self.options.root)(
+                ErrorKind::StorageFull.into(),
+            ));
         }
         let path = self.options.root.join(PROBE_FILE);
         let written = dirs::create_file(&path).and_then(|mut file| {

@@ -67,8 +67,10 @@ impl SegmentIndex {
     pub(super) fn load(path: &Path, first: u64, len: u64) -> Option<(Self, u64)> {
         let bytes = fs::read(path).ok()?;
         let payload = line::checked_payload(bytes.strip_suffix(b"\n")?)?;
-        let mut numbers =
-            payload.split(|b| !b.is_ascii_digit()).filter(|text| !text.is_empty()).map(|text| line::parse_number(text));
+        let mut numbers = payload
+            .split(|b| !b.is_ascii_digit())
+            .filter(|text| !text.is_empty())
+            .map(|text| line::parse_number(text));
         let mut next = || numbers.next().flatten().map(|(value, _)| value);
         let format = next()?;
         let of = next()?;
@@ -80,7 +82,9 @@ impl SegmentIndex {
         while let Some(seq) = next() {
             points.push(IndexPoint { seq, offset: next()? });
         }
-        let rising = points.windows(2).all(|two| two[0].seq < two[1].seq && two[0].offset < two[1].offset);
+        let rising = points
+            .windows(2)
+            .all(|two| two[0].seq < two[1].seq && two[0].offset < two[1].offset);
         let inside = points.iter().all(|point| point.seq >= first && point.offset < covered);
         (rising && inside).then_some((Self(points), covered))
     }

@@ -69,11 +69,22 @@ struct SegmentPosition<'a> {
     bad: Option<u64>,
 }
 
-pub(super) fn read_page(log: &FileLog, from: u64, max_bytes: usize) -> Result<RecordPage, StoreError> {
+pub(super) fn read_page(
+    log: &FileLog,
+    from: u64,
+    max_bytes: usize,
+) -> Result<RecordPage, StoreError> {
     let view = log.view();
     let from = from.max(1);
-    let mut reading =
-        PageRead { log, page: RecordPage::default(), from, expected: from, epoch_before: None, max_bytes, taken: 0 };
+    let mut reading = PageRead {
+        log,
+        page: RecordPage::default(),
+        from,
+        expected: from,
+        epoch_before: None,
+        max_bytes,
+        taken: 0,
+    };
     if from <= view.head.seq {
         reading.read_segments(&view)?;
     }
@@ -81,7 +92,12 @@ pub(super) fn read_page(log: &FileLog, from: u64, max_bytes: usize) -> Result<Re
     if let Some(first) = unknown.map(|range| range.first) {
         // Another segment that cannot be read must not cost this page.
         let epoch = find_epoch_before(&view, first).unwrap_or(0);
-        reading.page.damage.iter_mut().take_while(|range| range.epoch == 0).for_each(|range| range.epoch = epoch);
+        reading
+            .page
+            .damage
+            .iter_mut()
+            .take_while(|range| range.epoch == 0)
+            .for_each(|range| range.epoch = epoch);
     }
     Ok(reading.page)
 }
@@ -99,7 +115,8 @@ fn find_epoch_before(view: &LogView, seq: u64) -> Result<u64, StoreError> {
             let mut walk = LineWalk::new(&file, offset, len, MAX_CHUNK_BYTES);
             let mut before = None;
             while let Some(line) = walk.next_line().map_err(&reading)? {
-                let found = line::parse_record(&walk.buffer()[line.range.clone()]).filter(|_| line.whole);
+                let found =
+                    line::parse_record(&walk.buffer()[line.range.clone()]).filter(|_| line.whole);
                 match found {
                     Some(found) if found.seq >= seq => break,
                     Some(found) => before = Some(found.epoch),
@@ -116,13 +133,21 @@ fn find_epoch_before(view: &LogView, seq: u64) -> Result<u64, StoreError> {
 
 impl PageRead<'_> {
     fn read_segments(&mut self, view: &LogView) -> Result<(), StoreError> {
-        let start = view.sealed.partition_point(|segment| segment.first <= self.from).saturating_sub(1);
+        let start = view
+            .sealed
+            .partition_point(|segment| segment.first <= self.from)
+            .saturating_sub(1);
         for (nth, segment) in view.sealed.iter().enumerate().skip(start) {
             let next = view.sealed.get(nth + 1).unwrap_or(&view.active).first;
             if next > self.expected {
                 let (file, len) = segment.open()?;
-                let full =
-                    self.read_segment(SegmentPosition { segment, file: &file, len, last: next - 1, bad: None })?;
+                let full = self.read_segment(SegmentPosition {
+                    segment,
+                    file: &file,
+                    len,
+                    last: next - 1,
+                    bad: None,
+                })?;
                 if full {
                     return Ok(());
                 }
@@ -131,7 +156,13 @@ impl PageRead<'_> {
         }
         let segment = &*view.active;
         let last = view.head.seq;
-        if !self.read_segment(SegmentPosition { segment, file: &view.file, len: view.len, last, bad: None })? {
+        if !self.read_segment(SegmentPosition {
+            segment,
+            file: &view.file,
+            len: view.len,
+            last,
+            bad: None,
+        })? {
             self.keep_hint(last + 1, segment.first, view.len);
         }
         Ok(())
@@ -140,11 +171,19 @@ impl PageRead<'_> {
     /// Reads records of one segment. Returns true if the page is full.
     fn read_segment(&mut self, mut place: SegmentPosition<'_>) -> Result<bool, StoreError> {
         if self.expected < place.segment.first {
-            self.record_damage(place.segment.first - 1, format!("{}: no segment holds them", self.log.dir.display()));
+            self.record_damage(
+                place.segment.first - 1,
+                format!("{}: no segment holds them", self.log.dir.display()),
+            );
         }
         let reading = wrap_error("reading", &place.segment.path);
         let at = self.start_offset(&place).map_err(&reading)?;
-        let mut walk = LineWalk::new(place.file, at, place.len, self.max_bytes.clamp(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES));
+        let mut walk = LineWalk::new(
+            place.file,
+            at,
+            place.len,
+            self.max_bytes.clamp(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES),
+        );
         while let Some(line) = walk.next_line().map_err(&reading)? {
             if self.take_line(&walk, &line, &mut place) {
                 return Ok(true);
@@ -167,7 +206,9 @@ impl PageRead<'_> {
         let seek = || place.segment.seek(place.file, place.len, self.expected);
         let Some(point) = seek()? else { return Ok(0) };
         let mut walk = LineWalk::new(place.file, point.offset, place.len, MIN_CHUNK_BYTES);
-        let found = walk.next_line()?.and_then(|line| line::parse_record(&walk.buffer()[line.range]));
+        let found = walk
+            .next_line()?
+            .and_then(|line| line::parse_record(&walk.buffer()[line.range]));
         if found.is_some_and(|found| found.seq == point.seq) {
             return Ok(point.offset);
         }
@@ -177,9 +218,15 @@ impl PageRead<'_> {
     }
 
     /// Adds one line to the page. Returns true if the page is full without it.
-    fn take_line(&mut self, walk: &LineWalk<'_>, line: &FoundLine, place: &mut SegmentPosition<'_>) -> bool {
+    fn take_line(
+        &mut self,
+        walk: &LineWalk<'_>,
+        line: &FoundLine,
+        place: &mut SegmentPosition<'_>,
+    ) -> bool {
         let bytes = &walk.buffer()[line.range.clone()];
-        let Some(found) = line::parse_record(bytes).filter(|found| line.whole && self.fits_page(found.seq, place.last))
+        let Some(found) = line::parse_record(bytes)
+            .filter(|found| line.whole && self.fits_page(found.seq, place.last))
         else {
             if line.offset > 0 || line::parse_header(bytes).is_none() {
                 place.bad.get_or_insert(line.offset);
@@ -197,12 +244,17 @@ impl PageRead<'_> {
         }
         let bad = place.bad.take().unwrap_or(line.offset);
         if found.seq > self.expected {
-            self.record_damage(found.seq - 1, describe_range(&place.segment.path, bad, line.offset));
+            self.record_damage(
+                found.seq - 1,
+                describe_range(&place.segment.path, bad, line.offset),
+            );
         }
         self.expected = found.seq + 1;
         self.epoch_before = Some(found.epoch);
         self.taken += bytes.len();
-        let body = walk.buffer().slice(line.range.start + found.body.start..line.range.start + found.body.end);
+        let body = walk
+            .buffer()
+            .slice(line.range.start + found.body.start..line.range.start + found.body.end);
         self.page.records.push(LogRecord { seq: found.seq, epoch: found.epoch, body });
         false
     }
@@ -219,7 +271,12 @@ impl PageRead<'_> {
     }
 
     fn keep_hint(&self, seq: u64, first: u64, offset: u64) {
-        lock_mutex(&self.log.hints).put(ReadHint { seq, first, offset, epoch_before: self.epoch_before });
+        lock_mutex(&self.log.hints).put(ReadHint {
+            seq,
+            first,
+            offset,
+            epoch_before: self.epoch_before,
+        });
     }
 }
 

@@ -39,7 +39,8 @@ impl DiskReserve {
     /// other than a full disk.
     pub(super) fn create(root: &Path, size: u64) -> (Self, Option<io::Error>) {
         let path = root.join("reserve");
-        let found = fs::metadata(&path).map_or(0, |file| file.len().min(file.blocks().saturating_mul(512)));
+        let found =
+            fs::metadata(&path).map_or(0, |file| file.len().min(file.blocks().saturating_mul(512)));
         let state = Mutex::new(ReserveState { held: found.min(size), tried_at: None });
         let mut reserve = Self { path, size, spent: AtomicBool::new(false), state };
         if size == 0 {
@@ -49,7 +50,10 @@ impl DiskReserve {
         let taken = if found == size { Ok(()) } else { reserve.allocate_up_to(size) };
         match taken {
             Ok(()) => (reserve, None),
-            Err(error) if NO_SPACE_ERRORS.contains(&error.kind()) && error.kind() != ErrorKind::FileTooLarge => {
+            Err(error)
+                if NO_SPACE_ERRORS.contains(&error.kind())
+                    && error.kind() != ErrorKind::FileTooLarge =>
+            {
                 reserve.spent = AtomicBool::new(true);
                 (reserve, None)
             }
@@ -94,7 +98,10 @@ impl DiskReserve {
         }
         // Twice the size is allocated for a moment: after a refill with the last free byte the next append would find
         // no space again.
-        let whole = self.allocate_up_to(self.size * 2).and_then(|()| self.open()?.set_len(self.size)).is_ok();
+        let whole = self
+            .allocate_up_to(self.size * 2)
+            .and_then(|()| self.open()?.set_len(self.size))
+            .is_ok();
         if whole {
             self.spent.store(false, Ordering::Release);
         }
@@ -118,7 +125,12 @@ impl DiskReserve {
     }
 
     fn open(&self) -> io::Result<File> {
-        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path)
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&self.path)
     }
 }
 

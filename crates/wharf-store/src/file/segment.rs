@@ -67,7 +67,10 @@ impl Segment {
 
     /// Returns the index of the first `len` bytes.
     pub(super) fn index_up_to(&self, len: u64) -> SegmentIndex {
-        lock_mutex(&self.points).as_ref().map(|points| points.truncated(len)).unwrap_or_default()
+        lock_mutex(&self.points)
+            .as_ref()
+            .map(|points| points.truncated(len))
+            .unwrap_or_default()
     }
 
     /// Returns the offset at which a search for `seq` starts. Loads the index of a sealed segment, or builds it if
@@ -75,7 +78,8 @@ impl Segment {
     pub(super) fn seek(&self, file: &File, len: u64, seq: u64) -> io::Result<Option<IndexPoint>> {
         let mut points = lock_mutex(&self.points);
         if points.is_none() {
-            let stored = SegmentIndex::load(&self.idx_path(), self.first, len).filter(|(_, covered)| *covered == len);
+            let stored = SegmentIndex::load(&self.idx_path(), self.first, len)
+                .filter(|(_, covered)| *covered == len);
             *points = Some(match stored {
                 Some((stored, _)) => stored,
                 None => self.build_index(file, len)?,
@@ -92,8 +96,9 @@ impl Segment {
     }
 
     fn build_index(&self, file: &File, len: u64) -> io::Result<SegmentIndex> {
-        let points =
-            scan_segment(file, self.first, len, SegmentIndex::default())?.map(|scan| scan.points).unwrap_or_default();
+        let points = scan_segment(file, self.first, len, SegmentIndex::default())?
+            .map(|scan| scan.points)
+            .unwrap_or_default();
         // If it cannot be stored, only the next opening is slower.
         let _ = points.store(&self.idx_path(), self.first, len);
         Ok(points)
@@ -154,10 +159,16 @@ pub(super) fn scan_segment(
                 expected = found.seq.saturating_add(1);
                 valid_end = line.end;
             }
-            None if line.offset == 0 && line.whole && line::parse_header(bytes).is_some() => valid_end = line.end,
+            None if line.offset == 0 && line.whole && line::parse_header(bytes).is_some() => {
+                valid_end = line.end
+            }
             None if start.is_some_and(|point| point.offset == line.offset) => return Ok(None),
             None => {}
         }
     }
-    Ok(if start.is_some() && last.is_none() { None } else { Some(SegmentScan { points, last, valid_end }) })
+    Ok(if start.is_some() && last.is_none() {
+        None
+    } else {
+        Some(SegmentScan { points, last, valid_end })
+    })
 }

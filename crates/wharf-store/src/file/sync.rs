@@ -44,13 +44,16 @@ struct SyncWork {
 
 impl SyncThreads {
     pub(super) fn start(interval: Duration, threads: usize) -> io::Result<Self> {
-        let queue = Arc::new(SyncQueue { waiting: Mutex::default(), changed: Condvar::new(), interval });
+        let queue =
+            Arc::new(SyncQueue { waiting: Mutex::default(), changed: Condvar::new(), interval });
         let mut syncer = Self { queue, threads: Vec::new() };
         for _ in 0..threads.max(1) {
             let queue = syncer.queue();
-            syncer
-                .threads
-                .push(thread::Builder::new().name("wharf-sync".into()).spawn(move || run_sync_thread(&queue))?);
+            syncer.threads.push(
+                thread::Builder::new()
+                    .name("wharf-sync".into())
+                    .spawn(move || run_sync_thread(&queue))?,
+            );
         }
         Ok(syncer)
     }
@@ -108,11 +111,15 @@ impl SyncQueue {
                 return None;
             }
             // A busy log is handled again by the thread that is syncing it.
-            let next = waiting.later.iter().find(|(_, log)| !waiting.is_busy(log)).map(|(due, _)| *due);
+            let next =
+                waiting.later.iter().find(|(_, log)| !waiting.is_busy(log)).map(|(due, _)| *due);
             waiting = match next {
                 Some(due) => {
                     let left = due.saturating_duration_since(Instant::now());
-                    self.changed.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0
+                    self.changed
+                        .wait_timeout(waiting, left)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
                 }
                 None => self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner),
             };
@@ -136,12 +143,18 @@ impl SyncRequests {
         let (same, others): (VecDeque<_>, VecDeque<_>) =
             self.asked.drain(..).partition(|(other, _)| Arc::ptr_eq(other, &log));
         self.asked = others;
-        Some(SyncWork { log, asked: iter::once(done).chain(same.into_iter().map(|(_, done)| done)).collect() })
+        Some(SyncWork {
+            log,
+            asked: iter::once(done).chain(same.into_iter().map(|(_, done)| done)).collect(),
+        })
     }
 
     fn take_due(&mut self) -> Option<SyncWork> {
         let now = Instant::now();
-        let first = self.later.iter().position(|(due, log)| (*due <= now || self.stopped) && !self.is_busy(log))?;
+        let first = self
+            .later
+            .iter()
+            .position(|(due, log)| (*due <= now || self.stopped) && !self.is_busy(log))?;
         let (_, log) = self.later.remove(first)?;
         Some(SyncWork { log, asked: Vec::new() })
     }
@@ -173,13 +186,19 @@ fn copy_result(result: &Result<u64, StoreError>) -> Result<u64, StoreError> {
             Err(io_error(what.clone(), io::Error::new(source.kind(), source.to_string())))
         }
         Err(
-            error @ (StoreError::Exists(_) | StoreError::Newer { .. } | StoreError::Index(_) | StoreError::Recreated),
+            error @ (StoreError::Exists(_)
+            | StoreError::Newer { .. }
+            | StoreError::Index(_)
+            | StoreError::Recreated),
         ) => Err(io_error("syncing", io::Error::other(error.to_string()))),
     }
 }
 
 impl std::fmt::Debug for SyncRequests {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Waiting").field("asked", &self.asked.len()).field("later", &self.later.len()).finish()
+        f.debug_struct("Waiting")
+            .field("asked", &self.asked.len())
+            .field("later", &self.later.len())
+            .finish()
     }
 }

@@ -43,15 +43,19 @@ impl Checkpointer {
         let waiting = Arc::clone(&written);
         let thread = thread::Builder::new().name("wharf-rows-wal".to_owned()).spawn(move || {
             while woken.recv().is_ok() {
-                while waiting.load(Ordering::Relaxed) < MAX_WAITING_BYTES && woken.recv_timeout(QUIET_TIME).is_ok() {}
+                while waiting.load(Ordering::Relaxed) < MAX_WAITING_BYTES
+                    && woken.recv_timeout(QUIET_TIME).is_ok()
+                {}
                 waiting.store(0, Ordering::Relaxed);
                 let _copying = pause.lock().unwrap_or_else(PoisonError::into_inner);
                 // A failure leaves the write-ahead log as it is; the next time, or the writer, copies it.
                 let _ = copy_wal(&path);
             }
         });
-        let thread =
-            thread.map_err(|source| StoreError::Io { what: "starting a thread for rows".to_owned(), source })?;
+        let thread = thread.map_err(|source| StoreError::Io {
+            what: "starting a thread for rows".to_owned(),
+            source,
+        })?;
         Ok(Self { wake: Some(wake), thread: Some(thread), written, copying })
     }
 
@@ -102,13 +106,22 @@ mod tests {
         let writer = Connection::open(&path).unwrap();
         writer.pragma_update(None, "journal_mode", "wal").unwrap();
         writer.pragma_update(None, "wal_autocheckpoint", MAX_WAL_PAGES).unwrap();
-        writer.execute_batch("CREATE TABLE t (b); INSERT INTO t VALUES (zeroblob(1000000))").unwrap();
+        writer
+            .execute_batch("CREATE TABLE t (b); INSERT INTO t VALUES (zeroblob(1000000))")
+            .unwrap();
         let size = || std::fs::metadata(&path).unwrap().len();
-        for (written, is_copied) in [(CHECKPOINT_EVERY_BYTES - 1, false), (CHECKPOINT_EVERY_BYTES, true)] {
+        for (written, is_copied) in
+            [(CHECKPOINT_EVERY_BYTES - 1, false), (CHECKPOINT_EVERY_BYTES, true)]
+        {
             let checkpointer = Checkpointer::start(&path).unwrap();
             checkpointer.note_written(written);
             drop(checkpointer);
-            assert_eq!(size() > 1_000_000, is_copied, "{written} bytes written, {} in the database", size());
+            assert_eq!(
+                size() > 1_000_000,
+                is_copied,
+                "{written} bytes written, {} in the database",
+                size()
+            );
         }
     }
 }

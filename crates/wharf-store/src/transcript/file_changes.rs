@@ -32,10 +32,13 @@ pub(super) fn write_file_changes(
     session: &mut StoredSession,
     rows: &[RowFileChanges],
 ) -> rusqlite::Result<()> {
-    let mut select =
-        transaction.prepare(&format!("SELECT {COLUMNS} FROM file_change WHERE session = ?1 AND number = ?2"))?;
-    let mut delete = transaction.prepare("DELETE FROM file_change WHERE session = ?1 AND number = ?2")?;
-    let mut insert = transaction.prepare("INSERT INTO file_change VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?;
+    let mut select = transaction.prepare(&format!(
+        "SELECT {COLUMNS} FROM file_change WHERE session = ?1 AND number = ?2"
+    ))?;
+    let mut delete =
+        transaction.prepare("DELETE FROM file_change WHERE session = ?1 AND number = ?2")?;
+    let mut insert = transaction
+        .prepare("INSERT INTO file_change VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?;
     for row in rows {
         let mut former = select.query(params![session.number, row.number.cast_signed()])?;
         while let Some(former) = former.next()? {
@@ -49,11 +52,23 @@ pub(super) fn write_file_changes(
         for change in changes.into_values() {
             let sum = sum_file_change(session.number, change);
             session.file_change_sum = session.file_change_sum.wrapping_add(sum);
-            let StoredFileChange { number, path, row, turn, kind, added, removed, exact, at } = change;
+            let StoredFileChange { number, path, row, turn, kind, added, removed, exact, at } =
+                change;
             let number = number.cast_signed();
             let added = added.cast_signed();
             let removed = removed.cast_signed();
-            insert.execute(params![session.number, number, path, row, turn, kind, added, removed, exact, at])?;
+            insert.execute(params![
+                session.number,
+                number,
+                path,
+                row,
+                turn,
+                kind,
+                added,
+                removed,
+                exact,
+                at
+            ])?;
         }
     }
     Ok(())
@@ -68,8 +83,9 @@ pub(super) fn visit_file_changes(
     turn: Option<&str>,
     visit: &mut dyn FnMut(StoredFileChange),
 ) -> rusqlite::Result<()> {
-    let mut select = connection
-        .prepare(&format!("SELECT {COLUMNS} FROM file_change WHERE session = ?1 ORDER BY number DESC, path"))?;
+    let mut select = connection.prepare(&format!(
+        "SELECT {COLUMNS} FROM file_change WHERE session = ?1 ORDER BY number DESC, path"
+    ))?;
     let mut rows = select.query([session.number])?;
     let mut sum = 0_u32;
     while let Some(row) = rows.next()? {
@@ -101,9 +117,15 @@ fn convert_file_change(row: &Row<'_>) -> rusqlite::Result<StoredFileChange> {
 
 fn sum_file_change(session: i64, change: &StoredFileChange) -> u32 {
     let StoredFileChange { number, path, row, turn, kind, added, removed, exact, at } = change;
-    let sum = Checksum::default().number(session).number(number.cast_signed()).bytes(path.as_bytes());
+    let sum = Checksum::default()
+        .number(session)
+        .number(number.cast_signed())
+        .bytes(path.as_bytes());
     let sum = sum.bytes(row.as_bytes()).bytes(turn.as_deref().unwrap_or_default().as_bytes());
     let sum = sum.number(turn.is_some().into()).bytes(kind.as_bytes());
-    let sum = sum.number(added.cast_signed()).number(removed.cast_signed()).number((*exact).into());
+    let sum = sum
+        .number(added.cast_signed())
+        .number(removed.cast_signed())
+        .number((*exact).into());
     sum.bytes(at.as_bytes()).finish()
 }

@@ -80,7 +80,10 @@ pub struct IndexStep<'a> {
 impl fmt::Debug for IndexStep<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { max_rows, max_bytes, .. } = self;
-        f.debug_struct("IndexStep").field("max_rows", max_rows).field("max_bytes", max_bytes).finish_non_exhaustive()
+        f.debug_struct("IndexStep")
+            .field("max_rows", max_rows)
+            .field("max_bytes", max_bytes)
+            .finish_non_exhaustive()
     }
 }
 
@@ -114,7 +117,10 @@ pub struct WordSearch<'a> {
 
 impl fmt::Debug for WordSearch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WordSearch").field("fold", &self.fold).field("before", &self.before).finish_non_exhaustive()
+        f.debug_struct("WordSearch")
+            .field("fold", &self.fold)
+            .field("before", &self.before)
+            .finish_non_exhaustive()
     }
 }
 

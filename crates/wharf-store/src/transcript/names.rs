@@ -34,8 +34,13 @@ pub(super) fn write_names(
 
 /// Returns the number of the row with this name. If there is none, the names may have to be
 /// checked.
-pub(super) fn find_number(connection: &Connection, session: i64, name: &str) -> rusqlite::Result<Option<u64>> {
-    let mut select = connection.prepare("SELECT number, checksum FROM name WHERE session = ?1 AND name = ?2")?;
+pub(super) fn find_number(
+    connection: &Connection,
+    session: i64,
+    name: &str,
+) -> rusqlite::Result<Option<u64>> {
+    let mut select =
+        connection.prepare("SELECT number, checksum FROM name WHERE session = ?1 AND name = ?2")?;
     let convert = |row: &rusqlite::Row<'_>| {
         let number = row.get::<_, i64>(0)?.cast_unsigned();
         sum_name(session, name, number).check(row.get(1)?, "a name")?;
@@ -46,7 +51,10 @@ pub(super) fn find_number(connection: &Connection, session: i64, name: &str) -> 
 
 /// Reads all names of a session and fails if one of them is missing, damaged or not found by its
 /// name: a damaged neighbour in the tree leads a lookup astray. Takes some 0.1 s for 100,000 names.
-pub(super) fn check_names(connection: &Connection, session: &StoredSession) -> rusqlite::Result<()> {
+pub(super) fn check_names(
+    connection: &Connection,
+    session: &StoredSession,
+) -> rusqlite::Result<()> {
     let mut select = connection.prepare(
         "SELECT name, number, EXISTS (SELECT 1 FROM name AS found WHERE found.session = ?1 AND found.name = name.name)
          FROM name WHERE session = ?1",
@@ -61,9 +69,16 @@ pub(super) fn check_names(connection: &Connection, session: &StoredSession) -> r
         }
         sum = sum.wrapping_add(sum_name(session.number, name, number).finish());
     }
-    if sum == session.name_sum { Ok(()) } else { Err(damage("names of rows are missing or damaged".to_owned())) }
+    if sum == session.name_sum {
+        Ok(())
+    } else {
+        Err(damage("names of rows are missing or damaged".to_owned()))
+    }
 }
 
 fn sum_name(session: i64, name: &str, number: u64) -> Checksum {
-    Checksum::default().number(session).bytes(name.as_bytes()).number(number.cast_signed())
+    Checksum::default()
+        .number(session)
+        .bytes(name.as_bytes())
+        .number(number.cast_signed())
 }

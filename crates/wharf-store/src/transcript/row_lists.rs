@@ -42,7 +42,11 @@ const fn revision_value(rev: u64) -> u64 {
 }
 
 /// Notes the kinds and revisions of rows.
-pub(super) fn list_rows(transaction: &Transaction<'_>, session: i64, rows: &[StoredRow]) -> rusqlite::Result<()> {
+pub(super) fn list_rows(
+    transaction: &Transaction<'_>,
+    session: i64,
+    rows: &[StoredRow],
+) -> rusqlite::Result<()> {
     let kinds = rows.iter().map(|row| (row.number, kind_value(&row.kind)));
     KINDS.put(transaction, session, &kinds.collect())?;
     let revisions = rows.iter().map(|row| (row.number, revision_value(row.rev)));
@@ -68,10 +72,18 @@ pub(super) fn find_changed_rows(
 }
 
 impl RowList {
-    fn put(&self, transaction: &Transaction<'_>, session: i64, values: &BTreeMap<u64, u64>) -> rusqlite::Result<()> {
-        let mut put = transaction
-            .prepare(&format!("INSERT OR REPLACE INTO {} (key, bytes, checksum) VALUES (?1, ?2, ?3)", self.table))?;
-        let mut find = transaction.prepare(&format!("SELECT bytes, checksum FROM {} WHERE key = ?1", self.table))?;
+    fn put(
+        &self,
+        transaction: &Transaction<'_>,
+        session: i64,
+        values: &BTreeMap<u64, u64>,
+    ) -> rusqlite::Result<()> {
+        let mut put = transaction.prepare(&format!(
+            "INSERT OR REPLACE INTO {} (key, bytes, checksum) VALUES (?1, ?2, ?3)",
+            self.table
+        ))?;
+        let mut find = transaction
+            .prepare(&format!("SELECT bytes, checksum FROM {} WHERE key = ?1", self.table))?;
         let mut values = values.iter().peekable();
         while let Some((first, _)) = values.peek() {
             let block = **first >> BLOCK_BITS;
@@ -85,7 +97,9 @@ impl RowList {
                 }
                 None => Vec::new(),
             };
-            while let Some((number, value)) = values.next_if(|(number, _)| **number >> BLOCK_BITS == block) {
+            while let Some((number, value)) =
+                values.next_if(|(number, _)| **number >> BLOCK_BITS == block)
+            {
                 let place = self.place(*number);
                 if bytes.len() < place.end {
                     bytes.resize(place.end, 0);
@@ -118,7 +132,8 @@ impl RowList {
         ))?;
         let first_block = first >> BLOCK_BITS;
         let last_block = last >> BLOCK_BITS;
-        let mut found = select.query([row_key(session, first_block), row_key(session, last_block)])?;
+        let mut found =
+            select.query([row_key(session, first_block), row_key(session, last_block)])?;
         for block in in_order(first_block..=last_block, newest_first) {
             let lost = || damage(format!("block {block} of {table} is missing"));
             let row = found.next()?.ok_or_else(lost)?;
@@ -128,10 +143,13 @@ impl RowList {
             if key != row_key(session, block) {
                 return Err(lost());
             }
-            let of_block = first.max(block << BLOCK_BITS)..=last.min(((block + 1) << BLOCK_BITS) - 1);
+            let of_block =
+                first.max(block << BLOCK_BITS)..=last.min(((block + 1) << BLOCK_BITS) - 1);
             for number in in_order(of_block, newest_first) {
-                let value = bytes.get(self.place(number)).map(read_value).filter(|value| *value > 0);
-                let value = value.ok_or_else(|| damage(format!("row {number} is missing in {table}")))?;
+                let value =
+                    bytes.get(self.place(number)).map(read_value).filter(|value| *value > 0);
+                let value =
+                    value.ok_or_else(|| damage(format!("row {number} is missing in {table}")))?;
                 if !visit(number, value)? {
                     return Ok(());
                 }

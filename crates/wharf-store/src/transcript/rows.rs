@@ -24,8 +24,13 @@ pub(super) const CREATE_ROWS: &str = "
 pub(super) const ROW_COLUMNS: &str = "key, seq, rev, kind, turn, json, checksum";
 
 /// Writes rows and notes that their words are to be written.
-pub(super) fn write_rows(transaction: &Transaction<'_>, session: i64, rows: &[StoredRow]) -> rusqlite::Result<()> {
-    let mut insert = transaction.prepare("INSERT OR REPLACE INTO row VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
+pub(super) fn write_rows(
+    transaction: &Transaction<'_>,
+    session: i64,
+    rows: &[StoredRow],
+) -> rusqlite::Result<()> {
+    let mut insert =
+        transaction.prepare("INSERT OR REPLACE INTO row VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
     let mut note = transaction.prepare("INSERT OR IGNORE INTO unindexed VALUES (?1)")?;
     for row in rows {
         let seq = row.seq.cast_signed();
@@ -69,10 +74,15 @@ impl PageOfRows<'_> {
         self.rows.push(row);
     }
 
-    fn read_all(&mut self, connection: &Connection, session: &StoredSession) -> rusqlite::Result<()> {
+    fn read_all(
+        &mut self,
+        connection: &Connection,
+        session: &StoredSession,
+    ) -> rusqlite::Result<()> {
         let order = if self.range.newest_first { "DESC" } else { "ASC" };
-        let mut select = connection
-            .prepare(&format!("SELECT {ROW_COLUMNS} FROM row WHERE key BETWEEN ?1 AND ?2 ORDER BY key {order}"))?;
+        let mut select = connection.prepare(&format!(
+            "SELECT {ROW_COLUMNS} FROM row WHERE key BETWEEN ?1 AND ?2 ORDER BY key {order}"
+        ))?;
         let first = row_key(session.number, self.range.first);
         let last = row_key(session.number, self.range.last);
         let mut rows = select.query([first, last])?;
@@ -84,24 +94,38 @@ impl PageOfRows<'_> {
         check_gaps(&self.rows, self.range, session.rows, self.is_full())
     }
 
-    fn read_kind(&mut self, connection: &Connection, session: &StoredSession, kind: &str) -> rusqlite::Result<()> {
-        let mut select = connection.prepare(&format!("SELECT {ROW_COLUMNS} FROM row WHERE key = ?1"))?;
+    fn read_kind(
+        &mut self,
+        connection: &Connection,
+        session: &StoredSession,
+        kind: &str,
+    ) -> rusqlite::Result<()> {
+        let mut select =
+            connection.prepare(&format!("SELECT {ROW_COLUMNS} FROM row WHERE key = ?1"))?;
         let numbers = self.range.first.max(1)..=self.range.last.min(session.rows);
-        KINDS.visit(connection, session.number, numbers, self.range.newest_first, &mut |number, value| {
-            if self.is_full() {
-                return Ok(false);
-            }
-            if value != kind_value(kind) {
-                return Ok(true);
-            }
-            let row = select.query_row([row_key(session.number, number)], convert_row).optional()?;
-            let row = row.filter(|row| kind_value(&row.kind) == value);
-            let row = row.ok_or_else(|| damage(format!("row {number} is missing or of another kind")))?;
-            if row.kind == kind {
-                self.push(row);
-            }
-            Ok(!self.is_full())
-        })
+        KINDS.visit(
+            connection,
+            session.number,
+            numbers,
+            self.range.newest_first,
+            &mut |number, value| {
+                if self.is_full() {
+                    return Ok(false);
+                }
+                if value != kind_value(kind) {
+                    return Ok(true);
+                }
+                let row =
+                    select.query_row([row_key(session.number, number)], convert_row).optional()?;
+                let row = row.filter(|row| kind_value(&row.kind) == value);
+                let row = row
+                    .ok_or_else(|| damage(format!("row {number} is missing or of another kind")))?;
+                if row.kind == kind {
+                    self.push(row);
+                }
+                Ok(!self.is_full())
+            },
+        )
     }
 }
 

@@ -49,19 +49,32 @@ impl StoredSession {
     /// index may lead to the row of another session.
     fn checksum(&self, id: &LogId) -> Checksum {
         let Self { number, rows, name_sum, file_change_sum } = *self;
-        let sum = Checksum::default().number(number).bytes(id.bucket().as_bytes()).bytes(id.name().as_bytes());
-        sum.number(rows.cast_signed()).number(name_sum.into()).number(file_change_sum.into())
+        let sum = Checksum::default()
+            .number(number)
+            .bytes(id.bucket().as_bytes())
+            .bytes(id.name().as_bytes());
+        sum.number(rows.cast_signed())
+            .number(name_sum.into())
+            .number(file_change_sum.into())
     }
 }
 
 /// Returns the session with this id.
-pub(super) fn find_session(connection: &Connection, id: &LogId) -> rusqlite::Result<Option<StoredSession>> {
+pub(super) fn find_session(
+    connection: &Connection,
+    id: &LogId,
+) -> rusqlite::Result<Option<StoredSession>> {
     let mut select = connection.prepare(SELECT_SESSION)?;
-    select.query_row(params![id.bucket(), id.name()], |row| convert_session(id, row)).optional()
+    select
+        .query_row(params![id.bucket(), id.name()], |row| convert_session(id, row))
+        .optional()
 }
 
 /// Returns the checkpoint of the session with this id.
-pub(super) fn find_checkpoint(connection: &Connection, id: &LogId) -> rusqlite::Result<Option<TranscriptCheckpoint>> {
+pub(super) fn find_checkpoint(
+    connection: &Connection,
+    id: &LogId,
+) -> rusqlite::Result<Option<TranscriptCheckpoint>> {
     let mut select = connection.prepare(SELECT_SESSION)?;
     let convert = |row: &Row<'_>| {
         let checkpoint = TranscriptCheckpoint {
@@ -90,8 +103,14 @@ fn convert_session(id: &LogId, row: &Row<'_>) -> rusqlite::Result<StoredSession>
 
 /// Returns a new session without rows. It is stored by [`put_checkpoint`].
 pub(super) fn new_session(transaction: &Transaction<'_>) -> rusqlite::Result<StoredSession> {
-    let last: Option<i64> = transaction.query_row("SELECT max(session) FROM session", [], |row| row.get(0))?;
-    Ok(StoredSession { number: last.unwrap_or_default() + 1, rows: 0, name_sum: 0, file_change_sum: 0 })
+    let last: Option<i64> =
+        transaction.query_row("SELECT max(session) FROM session", [], |row| row.get(0))?;
+    Ok(StoredSession {
+        number: last.unwrap_or_default() + 1,
+        rows: 0,
+        name_sum: 0,
+        file_change_sum: 0,
+    })
 }
 
 /// Writes a checkpoint with the sums that belong to it.

@@ -13,14 +13,17 @@ use super::file_changes::{CREATE_FILE_CHANGES, visit_file_changes, write_file_ch
 use super::names::{CREATE_NAMES, check_names, find_number, write_names};
 use super::row_lists::{CREATE_ROW_LISTS, ROW_LIST_TABLES, find_changed_rows};
 use super::rows::{CREATE_ROWS, read_rows, write_rows};
-use super::sessions::{CREATE_SESSIONS, find_checkpoint, find_session, new_session, put_checkpoint};
+use super::sessions::{
+    CREATE_SESSIONS, find_checkpoint, find_session, new_session, put_checkpoint,
+};
 use super::texts::{CREATE_TEXTS, read_text, write_text};
 use super::word_index::{
-    CREATE_WORD_INDEX, FIND_UNINDEXED, has_unindexed_rows, index_some_rows, remove_some_words, search_words,
+    CREATE_WORD_INDEX, FIND_UNINDEXED, has_unindexed_rows, index_some_rows, remove_some_words,
+    search_words,
 };
 use super::{
-    FoundRows, IndexStep, RowRange, StoredBlob, StoredFileChange, StoredRow, TextSlice, TranscriptChanges,
-    TranscriptCheckpoint, TranscriptProgress, TranscriptStore, WordSearch,
+    FoundRows, IndexStep, RowRange, StoredBlob, StoredFileChange, StoredRow, TextSlice,
+    TranscriptChanges, TranscriptCheckpoint, TranscriptProgress, TranscriptStore, WordSearch,
 };
 use crate::database::{Schema, is_damage, open_or_recreate, recreate};
 use crate::{LogId, StoreError};
@@ -125,7 +128,10 @@ impl SqliteTranscripts {
         }))
     }
 
-    fn read<T>(&self, look: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+    fn read<T>(
+        &self,
+        look: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
         let generation = self.generation();
         let read = || {
             let connection = lock(self.reader.as_ref().unwrap_or(&self.writer));
@@ -136,7 +142,10 @@ impl SqliteTranscripts {
         self.mend(generation, read())
     }
 
-    fn change<T>(&self, change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
         let generation = self.generation();
         let result = || {
             let mut connection = lock(&self.writer);
@@ -210,7 +219,8 @@ impl TranscriptStore for SqliteTranscripts {
 
     fn progress(&self) -> Result<Vec<TranscriptProgress>, StoreError> {
         self.read(|connection| {
-            let mut select = connection.prepare("SELECT bucket, name, fold, seq, session FROM session")?;
+            let mut select =
+                connection.prepare("SELECT bucket, name, fold, seq, session FROM session")?;
             let mut find_unindexed = connection.prepare(FIND_UNINDEXED)?;
             let mut rows = select.query([])?;
             let mut progress = Vec::new();
@@ -242,9 +252,16 @@ impl TranscriptStore for SqliteTranscripts {
             for text in &changes.texts {
                 write_text(transaction, session, text)?;
             }
-            let mut insert = transaction.prepare("INSERT OR IGNORE INTO blob VALUES (?1, ?2, ?3, ?4, ?5)")?;
+            let mut insert =
+                transaction.prepare("INSERT OR IGNORE INTO blob VALUES (?1, ?2, ?3, ?4, ?5)")?;
             for blob in &changes.blobs {
-                insert.execute(params![session, blob.name, blob.mime, blob.bytes, sum_blob(blob).finish()])?;
+                insert.execute(params![
+                    session,
+                    blob.name,
+                    blob.mime,
+                    blob.bytes,
+                    sum_blob(blob).finish()
+                ])?;
             }
             Ok(true)
         })?;
@@ -266,7 +283,9 @@ impl TranscriptStore for SqliteTranscripts {
 
     fn changed_after(&self, id: &LogId, rev: u64, max_rows: usize) -> Result<Vec<u64>, StoreError> {
         self.read(|connection| match find_session(connection, id)? {
-            Some(session) => find_changed_rows(connection, session.number, session.rows, rev, max_rows),
+            Some(session) => {
+                find_changed_rows(connection, session.number, session.rows, rev, max_rows)
+            }
             None => Ok(Vec::new()),
         })
     }
@@ -318,7 +337,9 @@ impl TranscriptStore for SqliteTranscripts {
         let result = search_words(&lock(self.searcher.as_ref().unwrap_or(&self.writer)), search);
         match result {
             // An expression that SQLite does not understand says nothing about the database.
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => Err(error.into()),
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => {
+                Err(error.into())
+            }
             result => self.mend(generation, result),
         }
     }
@@ -326,10 +347,12 @@ impl TranscriptStore for SqliteTranscripts {
     fn blob(&self, id: &LogId, name: &str) -> Result<Option<StoredBlob>, StoreError> {
         self.read(|connection| {
             let Some(session) = find_session(connection, id)? else { return Ok(None) };
-            let mut select =
-                connection.prepare("SELECT mime, bytes, checksum FROM blob WHERE session = ?1 AND name = ?2")?;
+            let mut select = connection.prepare(
+                "SELECT mime, bytes, checksum FROM blob WHERE session = ?1 AND name = ?2",
+            )?;
             let convert = |row: &Row<'_>| {
-                let blob = StoredBlob { name: name.to_owned(), mime: row.get(0)?, bytes: row.get(1)? };
+                let blob =
+                    StoredBlob { name: name.to_owned(), mime: row.get(0)?, bytes: row.get(1)? };
                 sum_blob(&blob).check(row.get(2)?, "a blob")?;
                 Ok(blob)
             };
@@ -339,18 +362,26 @@ impl TranscriptStore for SqliteTranscripts {
 
     fn remove(&self, id: &LogId) -> Result<(), StoreError> {
         let mut after = 0;
-        while let Some(last) = self.change(|transaction| remove_some_words(transaction, id, after))? {
+        while let Some(last) =
+            self.change(|transaction| remove_some_words(transaction, id, after))?
+        {
             after = last;
         }
         self.change(|transaction| {
-            let Some(session) = find_session(transaction, id)?.map(|session| session.number) else { return Ok(()) };
+            let Some(session) = find_session(transaction, id)?.map(|session| session.number) else {
+                return Ok(());
+            };
             let first = row_key(session, 0);
             let last = row_key(session, u64::MAX);
             for table in std::iter::once("row").chain(ROW_LIST_TABLES) {
-                transaction.execute(&format!("DELETE FROM {table} WHERE key BETWEEN ?1 AND ?2"), [first, last])?;
+                transaction.execute(
+                    &format!("DELETE FROM {table} WHERE key BETWEEN ?1 AND ?2"),
+                    [first, last],
+                )?;
             }
             for table in ["file_change", "name", "text", "blob", "session"] {
-                transaction.execute(&format!("DELETE FROM {table} WHERE session = ?1"), [session])?;
+                transaction
+                    .execute(&format!("DELETE FROM {table} WHERE session = ?1"), [session])?;
             }
             // Another session may get its number.
             self.lock_checked_names().remove(&session);

@@ -21,10 +21,15 @@ pub(super) const CREATE_TEXTS: &str = "
     );
 ";
 
-pub(super) fn write_text(transaction: &Transaction<'_>, session: i64, change: &TextChange) -> rusqlite::Result<()> {
+pub(super) fn write_text(
+    transaction: &Transaction<'_>,
+    session: i64,
+    change: &TextChange,
+) -> rusqlite::Result<()> {
     let number = change.number.cast_signed();
     if change.replaces {
-        let mut delete = transaction.prepare("DELETE FROM text WHERE session = ?1 AND number = ?2 AND part = ?3")?;
+        let mut delete = transaction
+            .prepare("DELETE FROM text WHERE session = ?1 AND number = ?2 AND part = ?3")?;
         delete.execute(params![session, number, change.part])?;
     }
     let mut offset = find_length(transaction, session, number, &change.part)?.unwrap_or_default();
@@ -36,7 +41,15 @@ pub(super) fn write_text(transaction: &Transaction<'_>, session: i64, change: &T
         // An empty text is a text: only nothing appended leaves no chunk.
         if !chunk.is_empty() || change.replaces {
             let checksum = sum_chunk(&change.part, offset, chunk).finish();
-            insert.execute(params![session, number, change.part, offset, length, chunk, checksum])?;
+            insert.execute(params![
+                session,
+                number,
+                change.part,
+                offset,
+                length,
+                chunk,
+                checksum
+            ])?;
         }
         offset += length;
         rest = after;

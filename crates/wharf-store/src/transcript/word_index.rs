@@ -41,7 +41,9 @@ pub(super) fn index_some_rows(
     id: &LogId,
     step: &IndexStep<'_>,
 ) -> rusqlite::Result<bool> {
-    let Some(session) = find_session(transaction, id)?.map(|session| session.number) else { return Ok(false) };
+    let Some(session) = find_session(transaction, id)?.map(|session| session.number) else {
+        return Ok(false);
+    };
     let mut select = transaction.prepare(
         "SELECT key, seq, rev, kind, turn, json, checksum, place
          FROM unindexed JOIN row USING (key) LEFT JOIN row_place USING (key)
@@ -77,7 +79,8 @@ pub(super) fn has_unindexed_rows(find: &mut Statement<'_>, session: i64) -> rusq
     find.exists([row_key(session, 0), row_key(session, u64::MAX)])
 }
 
-pub(super) const FIND_UNINDEXED: &str = "SELECT 1 FROM unindexed WHERE key BETWEEN ?1 AND ?2 LIMIT 1";
+pub(super) const FIND_UNINDEXED: &str =
+    "SELECT 1 FROM unindexed WHERE key BETWEEN ?1 AND ?2 LIMIT 1";
 
 /// Writes the words of one transcript's rows.
 struct WordWriter<'a> {
@@ -106,7 +109,13 @@ impl<'a> WordWriter<'a> {
     }
 
     /// Writes the words of a row that has this place so far.
-    fn write(&mut self, key: i64, kind: &str, place: Option<i64>, row: &RowWords) -> rusqlite::Result<()> {
+    fn write(
+        &mut self,
+        key: i64,
+        kind: &str,
+        place: Option<i64>,
+        row: &RowWords,
+    ) -> rusqlite::Result<()> {
         match (place, row.words.is_empty()) {
             (None, true) => {}
             (Some(place), false) => {
@@ -119,7 +128,8 @@ impl<'a> WordWriter<'a> {
             (None, false) => {
                 let first = row.at_millis.min(MAX_MILLIS).cast_signed() << TIE_BITS;
                 let last = first | ((1 << TIE_BITS) - 1);
-                let newest: Option<i64> = self.find_newest.query_row([first, last], |row| row.get(0)).optional()?;
+                let newest: Option<i64> =
+                    self.find_newest.query_row([first, last], |row| row.get(0)).optional()?;
                 let place = newest.map_or(first, |newest| newest + 1);
                 let tags = format!("{} {}", session_tag(self.session), kind_tag(kind));
                 self.insert.execute(params![place, key, tags, row.words])?;
@@ -143,14 +153,17 @@ pub(super) fn remove_some_words(
     id: &LogId,
     after: i64,
 ) -> rusqlite::Result<Option<i64>> {
-    let Some(session) = find_session(transaction, id)?.map(|session| session.number) else { return Ok(None) };
+    let Some(session) = find_session(transaction, id)?.map(|session| session.number) else {
+        return Ok(None);
+    };
     let first = row_key(session, 0);
     let last = row_key(session, u64::MAX);
     // Words that are not written yet must not be written any more.
     transaction.execute("DELETE FROM unindexed WHERE key BETWEEN ?1 AND ?2", [first, last])?;
     let mut select = transaction
         .prepare("SELECT key, place FROM row_place WHERE key > ?1 AND key BETWEEN ?2 AND ?3 ORDER BY key LIMIT ?4")?;
-    let rows = select.query_map([after, first, last, REMOVED_AT_ONCE], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let rows = select
+        .query_map([after, first, last, REMOVED_AT_ONCE], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let rows: Vec<(i64, i64)> = rows.collect::<rusqlite::Result<_>>()?;
     let mut delete = transaction.prepare(DELETE_WORDS)?;
     let mut forget = transaction.prepare(DELETE_PLACE)?;
@@ -162,16 +175,23 @@ pub(super) fn remove_some_words(
 }
 
 /// Looks for rows in one state of the database.
-pub(super) fn search_words(connection: &Connection, search: &WordSearch<'_>) -> rusqlite::Result<FoundRows> {
+pub(super) fn search_words(
+    connection: &Connection,
+    search: &WordSearch<'_>,
+) -> rusqlite::Result<FoundRows> {
     // The hits and their rows must be of one state.
     let transaction = connection.unchecked_transaction()?;
-    let Some(expression) = match_expression(&transaction, search)? else { return Ok(FoundRows::default()) };
-    let mut select = transaction
-        .prepare("SELECT rowid, key FROM search WHERE search MATCH ?1 AND rowid < ?2 ORDER BY rowid DESC")?;
+    let Some(expression) = match_expression(&transaction, search)? else {
+        return Ok(FoundRows::default());
+    };
+    let mut select = transaction.prepare(
+        "SELECT rowid, key FROM search WHERE search MATCH ?1 AND rowid < ?2 ORDER BY rowid DESC",
+    )?;
     let before = search.before.map_or(i64::MAX, |place| i64::try_from(place).unwrap_or(i64::MAX));
     let mut hits = select.query(params![expression, before])?;
     let mut sessions = KnownSessions { transaction: &transaction, search, known: HashMap::new() };
-    let mut get_row = transaction.prepare(&format!("SELECT {ROW_COLUMNS} FROM row WHERE key = ?1"))?;
+    let mut get_row =
+        transaction.prepare(&format!("SELECT {ROW_COLUMNS} FROM row WHERE key = ?1"))?;
     let mut found = FoundRows::default();
     let mut looked_at = 0;
     while let Some(hit) = hits.next()? {
@@ -205,9 +225,12 @@ impl KnownSessions<'_> {
         if let Some(known) = self.known.get(&session) {
             return Ok(known.clone());
         }
-        let mut select =
-            self.transaction.prepare("SELECT bucket, name FROM session WHERE session = ?1 AND fold = ?2")?;
-        let read = |row: &rusqlite::Row<'_>| Ok(LogId::new(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?));
+        let mut select = self
+            .transaction
+            .prepare("SELECT bucket, name FROM session WHERE session = ?1 AND fold = ?2")?;
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok(LogId::new(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?))
+        };
         let id = select.query_row(params![session, self.search.fold], read).optional()?.flatten();
         let id = id.filter(|id| (self.search.is_selected)(id));
         self.known.insert(session, id.clone());
@@ -216,7 +239,10 @@ impl KnownSessions<'_> {
 }
 
 /// Returns the query in the language of FTS5, `None` if nothing can match. Every word is quoted: no text can be an operator.
-fn match_expression(connection: &Connection, search: &WordSearch<'_>) -> rusqlite::Result<Option<String>> {
+fn match_expression(
+    connection: &Connection,
+    search: &WordSearch<'_>,
+) -> rusqlite::Result<Option<String>> {
     let phrases: Vec<String> = search.phrases.iter().filter_map(quote_phrase).collect();
     if phrases.is_empty() {
         return Ok(None);

@@ -99,6 +99,9 @@ fn tear(root: &Path, dice: &mut Dice) {
     let start = whole.iter().position(|&byte| byte == b'\n').unwrap() + 1;
     let first_end = start + whole[start..].iter().position(|&byte| byte == b'\n').unwrap();
     let end = start + 1 + dice.below((first_end - start - 1) as u64) as usize;
-    let mut file = OpenOptions::new().append(true).open(files(root, ".log").last().unwrap()).unwrap();
+    let mut file = OpenOptions::new()
+        .append(true)
+        .open(files(root, ".log").last().unwrap())
+        .unwrap();
     file.write_all(&whole[start..end]).unwrap();
 }

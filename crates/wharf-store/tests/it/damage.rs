@@ -29,14 +29,22 @@ fn read_damaged(log: &dyn Log, max_bytes: usize) -> (Vec<LogRecord>, Vec<Damaged
 /// Checks that the records and the lost ranges together are the whole log, in order and once each.
 fn check(log: &dyn Log, all: &[LogRecord], what: &str) -> Vec<DamagedRange> {
     let (records, damage) = read_damaged(log, 1 << 20);
-    assert_eq!((&records, &damage), (&read_damaged(log, 200).0, &read_damaged(log, 200).1), "{what}: pages agree");
+    assert_eq!(
+        (&records, &damage),
+        (&read_damaged(log, 200).0, &read_damaged(log, 200).1),
+        "{what}: pages agree"
+    );
     for record in &records {
         assert_eq!(record, &all[record.seq as usize - 1], "{what}: never wrong data");
     }
     let mut seqs: Vec<u64> = records.iter().map(|record| record.seq).collect();
     seqs.extend(damage.iter().flat_map(|damage| damage.first..=damage.last));
     seqs.sort_unstable();
-    assert_eq!(seqs, (1..=log.head().seq).collect::<Vec<_>>(), "{what}: every seq is there or named");
+    assert_eq!(
+        seqs,
+        (1..=log.head().seq).collect::<Vec<_>>(),
+        "{what}: every seq is there or named"
+    );
     damage
 }
 
@@ -65,7 +73,11 @@ fn a_flipped_bit_anywhere_is_named_and_costs_only_its_line() {
             let what = format!("bit {bit} of byte {at}");
             let damage = check(&*log, &all, &what);
             if at < header - 1 {
-                assert_eq!((log.head().seq, &damage[..]), (6, &[][..]), "{what}: a header holds no record");
+                assert_eq!(
+                    (log.head().seq, &damage[..]),
+                    (6, &[][..]),
+                    "{what}: a header holds no record"
+                );
             } else if at < tail {
                 assert_eq!((log.head().seq, damage.len()), (6, 1), "{what}");
                 assert!(damage[0].last - damage[0].first <= 1, "{what}: {damage:?}");
@@ -89,7 +101,8 @@ fn damage_across_segments_is_named() {
     drop(engine_before);
     let segments = files(dir.path(), ".log");
     assert!(segments.len() > 4);
-    let first_of = |path: &Path| path.file_stem().unwrap().to_str().unwrap().parse::<u64>().unwrap();
+    let first_of =
+        |path: &Path| path.file_stem().unwrap().to_str().unwrap().parse::<u64>().unwrap();
 
     // The damage covers the end of one segment, the beginning of another and the whole of a third.
     let end = fs::read(&segments[0]).unwrap();
@@ -103,9 +116,15 @@ fn damage_across_segments_is_named() {
     assert_eq!((log.head().seq, log.mended().torn_bytes), (150, 0));
     let damage = check(&*log, &all, "three segments");
     assert_eq!(damage.len(), 3, "{damage:?}");
-    assert_eq!((damage[0].first, damage[0].last), (first_of(&segments[1]) - 1, first_of(&segments[1]) - 1));
+    assert_eq!(
+        (damage[0].first, damage[0].last),
+        (first_of(&segments[1]) - 1, first_of(&segments[1]) - 1)
+    );
     assert_eq!(damage[1].first, first_of(&segments[2]));
-    assert_eq!((damage[2].first, damage[2].last), (first_of(&segments[3]), first_of(&segments[4]) - 1));
+    assert_eq!(
+        (damage[2].first, damage[2].last),
+        (first_of(&segments[3]), first_of(&segments[4]) - 1)
+    );
     log.append(100, 150, &[body(151)]).unwrap();
 }
 
@@ -122,11 +141,16 @@ fn damaged_line_has_the_same_epoch_on_each_page() {
     assert!(segments.len() > 4);
     for (nth, path) in segments.iter().enumerate() {
         let mut bytes = fs::read(path).unwrap();
-        let starts = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+        let starts = bytes
+            .iter()
+            .enumerate()
+            .filter(|(_, byte)| **byte == b'\n')
+            .map(|(at, _)| at + 1);
         let mut starts: Vec<usize> = starts.filter(|start| *start < bytes.len()).collect();
         // The first record of every second segment, every fifth one, and the last one.
         let last = starts.pop().unwrap();
-        let damaged: Vec<usize> = starts.iter().copied().skip(nth % 2).step_by(5).chain([last]).collect();
+        let damaged: Vec<usize> =
+            starts.iter().copied().skip(nth % 2).step_by(5).chain([last]).collect();
         damaged.into_iter().for_each(|start| bytes[start] ^= 1);
         fs::write(path, bytes).unwrap();
     }
@@ -162,7 +186,13 @@ fn damage_where_the_index_points_is_read_past() {
     let path = files(dir.path(), ".log").remove(0);
     let idx = fs::read_to_string(path.with_extension("idx")).unwrap();
     // This is the second point: `…],[seq,offset],…`.
-    let point: Vec<u64> = idx.split("],[").nth(1).unwrap().split(',').map(|n| n.parse().unwrap()).collect();
+    let point: Vec<u64> = idx
+        .split("],[")
+        .nth(1)
+        .unwrap()
+        .split(',')
+        .map(|n| n.parse().unwrap())
+        .collect();
     let mut bytes = fs::read(&path).unwrap();
     bytes[point[1] as usize + 100] ^= 1;
     fs::write(&path, &bytes).unwrap();
@@ -183,7 +213,9 @@ fn lines_that_were_repeated_are_not_read_twice() {
     let path = files(dir.path(), ".log").remove(0);
     let whole = fs::read(&path).unwrap();
     let lines: Vec<&[u8]> = whole.split_inclusive(|&byte| byte == b'\n').collect();
-    let twice = [lines[0], lines[1], lines[2], lines[2], lines[3], lines[1], lines[4], lines[5], lines[6]].concat();
+    let twice =
+        [lines[0], lines[1], lines[2], lines[2], lines[3], lines[1], lines[4], lines[5], lines[6]]
+            .concat();
     fs::write(&path, twice).unwrap();
     let log = engine(dir.path(), 64 << 20).open(&id()).unwrap();
     assert_eq!(read_all(&*log, 1, 1 << 20).len(), 6);

@@ -11,7 +11,13 @@ use wharf_store::{Index, IndexRow, SqliteIndex, StoreError, conformance};
 use crate::id;
 
 fn row() -> IndexRow {
-    IndexRow { id: id(), seq: 3, bytes: 400, snapshot: Some(2), summary: Bytes::from_static(b"{}") }
+    IndexRow {
+        id: id(),
+        seq: 3,
+        bytes: 400,
+        snapshot: Some(2),
+        summary: Bytes::from_static(b"{}"),
+    }
 }
 
 #[test]
@@ -42,10 +48,13 @@ fn an_index_is_there_after_a_restart() {
 #[test]
 fn an_index_that_cannot_be_used_is_begun_anew() {
     let foreign = |sql: &'static str| {
-        move |path: &std::path::Path| rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap()
+        move |path: &std::path::Path| {
+            rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap()
+        }
     };
-    let garbage =
-        |path: &std::path::Path| fs::write(path, "this is no database, and it is long enough to tell").unwrap();
+    let garbage = |path: &std::path::Path| {
+        fs::write(path, "this is no database, and it is long enough to tell").unwrap()
+    };
     let bad_page = |path: &std::path::Path| {
         let mut bytes = fs::read(path).unwrap();
         bytes[4096..].fill(0x5a);

@@ -26,7 +26,9 @@ fn a_second_host_is_refused_with_the_pid_of_the_first() {
     let dir = TempDir::new().unwrap();
     let lease = FileLease::acquire(dir.path()).unwrap();
     let refusal = FileLease::acquire(dir.path()).unwrap_err();
-    assert!(matches!(refusal, LeaseError::Held { pid: Some(pid), .. } if pid == std::process::id()));
+    assert!(
+        matches!(refusal, LeaseError::Held { pid: Some(pid), .. } if pid == std::process::id())
+    );
     assert!(refusal.to_string().contains(&std::process::id().to_string()));
     drop(lease);
     assert_eq!(FileLease::acquire(dir.path()).unwrap().epoch(), 2, "a refused host raises nothing");
@@ -47,7 +49,11 @@ fn an_old_epoch_never_comes_back() {
             assert_eq!(lease.epoch(), 1_000_000);
             let lost = lease.lost_epoch().unwrap();
             let kept = lost.kept_as.as_ref().unwrap();
-            assert_eq!((lost.found, &fs::read(kept).unwrap()[..]), (0, bad), "kept for a person to look at");
+            assert_eq!(
+                (lost.found, &fs::read(kept).unwrap()[..]),
+                (0, bad),
+                "kept for a person to look at"
+            );
             fs::remove_file(kept).unwrap();
         }
     }
@@ -75,13 +81,17 @@ fn epoch_that_cannot_be_read_is_set_aside() {
     let make_unreadable = |path: &Path| symlink("/proc/self/mem", path).unwrap();
     let make_directory = |path: &Path| fs::create_dir(path).unwrap();
     type MakeOddity<'a> = &'a dyn Fn(&Path);
-    let oddities: [(&str, MakeOddity<'_>); 3] =
-        [("a directory", &make_directory), ("a pipe", &make_pipe), ("an unreadable file", &make_unreadable)];
+    let oddities: [(&str, MakeOddity<'_>); 3] = [
+        ("a directory", &make_directory),
+        ("a pipe", &make_pipe),
+        ("an unreadable file", &make_unreadable),
+    ];
     let mut last = 7;
     for (what, make) in oddities {
         let _ = fs::remove_file(&path);
         make(&path);
-        let lease = FileLease::acquire_with(dir.path(), &|| last).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let lease = FileLease::acquire_with(dir.path(), &|| last)
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(lease.epoch(), last + 1_000_000, "{what}");
         let kept = lease.lost_epoch().unwrap().kept_as.clone().unwrap();
         assert!(fs::symlink_metadata(&kept).is_ok(), "{what} is not kept");
@@ -103,7 +113,11 @@ fn lost_epoch_goes_on_above_all_logs_and_the_index() {
     }
     drop(engine);
     let path = dir.path().join("epoch");
-    assert_eq!(FileLease::acquire(dir.path()).unwrap().epoch(), 1_000_007, "gone, but there are logs");
+    assert_eq!(
+        FileLease::acquire(dir.path()).unwrap().epoch(),
+        1_000_007,
+        "gone, but there are logs"
+    );
     fs::write(&path, "").unwrap();
     let lease = FileLease::acquire_with(dir.path(), &|| 2_000_000).unwrap();
     assert_eq!((lease.epoch(), lease.lost_epoch().unwrap().found), (3_000_000, 2_000_000));

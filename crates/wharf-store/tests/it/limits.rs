@@ -31,7 +31,10 @@ fn full_child() {
     assert!(matches!(&refusal, AppendError::Full(full) if *full == id()), "{refusal}");
     let size = || files(root, ".log")[0].metadata().unwrap().len();
     assert!(head.seq > 2 && size() == head.bytes, "nothing of the batch is left");
-    assert!(matches!(log.append(1, head.seq, &[big(1), big(2)]), Err(AppendError::Full(_))), "still full");
+    assert!(
+        matches!(log.append(1, head.seq, &[big(1), big(2)]), Err(AppendError::Full(_))),
+        "still full"
+    );
     assert_eq!(log.head(), head);
     assert_eq!(sync_and_wait(&*log).unwrap(), head.seq);
     assert_eq!(read_all(&*log, 1, 1 << 20).len() as u64, head.seq);
@@ -52,7 +55,8 @@ fn a_full_disk_refuses_whole_batches_and_corrupts_nothing() {
     // The limit is 100 blocks of 512 or 1024 bytes. The signal of the limit is ignored, also by the executed program.
     let script = "trap '' XFSZ; ulimit -f 100; exec \"$0\" --exact limits::full_child --nocapture";
     let output = crate::command(script).env(CHILD, dir.path()).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
     assert!(files(dir.path(), ".log")[0].metadata().unwrap().len() > 40_000, "it did fill up");
 }
@@ -93,10 +97,14 @@ fn failed_sync_is_reported_and_closes_the_log_for_writing() {
     let lost = log.append(1, head.seq, &[body(head.seq + 1)]).unwrap();
     let error = sync_and_wait(&*log).unwrap_err().to_string();
     assert!(error.contains(next.to_str().unwrap()), "{error}");
-    for refusal in
-        [log.append(1, lost.seq, &[body(1)]).unwrap_err().to_string(), sync_and_wait(&*log).unwrap_err().to_string()]
-    {
-        assert!(refusal.contains("until it is opened again") && refusal.contains(&error), "{refusal}");
+    for refusal in [
+        log.append(1, lost.seq, &[body(1)]).unwrap_err().to_string(),
+        sync_and_wait(&*log).unwrap_err().to_string(),
+    ] {
+        assert!(
+            refusal.contains("until it is opened again") && refusal.contains(&error),
+            "{refusal}"
+        );
     }
     assert_eq!(log.head(), lost);
 
@@ -150,7 +158,11 @@ fn log_that_cannot_be_opened_is_named_and_left_alone() {
     named(engine_now.open(&id()).unwrap_err(), &segments_dir);
     fs::remove_dir(&segments_dir).unwrap();
     fs::rename(&aside, &segments_dir).unwrap();
-    assert_eq!(read_all(&*engine_now.open(&id()).unwrap(), 1, 1 << 20).len(), 61, "nothing was lost meanwhile");
+    assert_eq!(
+        read_all(&*engine_now.open(&id()).unwrap(), 1, 1 << 20).len(),
+        61,
+        "nothing was lost meanwhile"
+    );
 }
 
 #[test]

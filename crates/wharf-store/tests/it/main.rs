@@ -116,9 +116,11 @@ struct Dice(u64);
 impl Dice {
     fn new() -> Self {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-        let seed = std::env::var("WHARF_WALK_SEED").map_or(now.as_nanos() as u64, |seed| seed.parse().unwrap());
+        let seed = std::env::var("WHARF_WALK_SEED")
+            .map_or(now.as_nanos() as u64, |seed| seed.parse().unwrap());
         let mut err = std::io::stderr();
-        std::io::Write::write_all(&mut err, format!("WHARF_WALK_SEED={seed}\n").as_bytes()).unwrap();
+        std::io::Write::write_all(&mut err, format!("WHARF_WALK_SEED={seed}\n").as_bytes())
+            .unwrap();
         Self(seed | 1)
     }
 

@@ -21,7 +21,10 @@ fn scripted_append_failures_leave_no_records() {
     assert_eq!(log.head().seq, 0);
     assert_eq!(log.append(1, 0, &[body(1)]).unwrap().seq, 1);
     hostility.take_over(5);
-    assert!(matches!(log.append(4, 1, &[body(2)]), Err(AppendError::StaleEpoch { ours: 4, current: 5 })));
+    assert!(matches!(
+        log.append(4, 1, &[body(2)]),
+        Err(AppendError::StaleEpoch { ours: 4, current: 5 })
+    ));
     assert_eq!(log.append(5, 1, &[body(2)]).unwrap().seq, 2);
 }
 

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tempfile::TempDir;
 use wharf_store::conformance::{read_all, sync_and_wait};
-use wharf_store::{AppendError, Engine, FileEngine, FileOptions, Hostility, Log, LogId, MemoryEngine, StoreError};
+use wharf_store::{
+    AppendError, Engine, FileEngine, FileOptions, Hostility, Log, LogId, MemoryEngine, StoreError,
+};
 
 use crate::{body, id};
 
@@ -23,7 +25,11 @@ fn engine(root: &Path) -> Arc<FileEngine> {
 
 /// Fills every free byte of the disk.
 fn fill_up(root: &Path) -> fs::File {
-    let mut filler = fs::OpenOptions::new().create(true).append(true).open(root.join("filler")).unwrap();
+    let mut filler = fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(root.join("filler"))
+        .unwrap();
     for size in [64 << 10, 4 << 10, 1] {
         while filler.write_all(&vec![0; size]).is_ok() {}
     }
@@ -56,9 +62,15 @@ fn small_disk_child() {
     // A page is free behind the last record; this exceeds it.
     let big = Bytes::from(vec![b'x'; 10_000]);
     assert!(matches!(log.append(1, 1, std::slice::from_ref(&big)), Err(AppendError::Full(_))));
-    assert!(matches!(log.append_from_reserve(1, 1, std::slice::from_ref(&big)).map(|head| head.seq), Ok(2)));
+    assert!(matches!(
+        log.append_from_reserve(1, 1, std::slice::from_ref(&big)).map(|head| head.seq),
+        Ok(2)
+    ));
     assert_eq!(sync_and_wait(&*log).unwrap(), 2, "what was written can be synced");
-    assert!(matches!(log.append(1, 2, &[body(3)]), Err(AppendError::Full(_))), "what can wait waits, however small");
+    assert!(
+        matches!(log.append(1, 2, &[body(3)]), Err(AppendError::Full(_))),
+        "what can wait waits, however small"
+    );
     let other = LogId::new("bucket", "other").unwrap();
     match engine.create(&other) {
         Err(StoreError::Io { source, .. }) => assert_eq!(source.kind(), ErrorKind::StorageFull),
@@ -70,7 +82,9 @@ fn small_disk_child() {
     let huge = Bytes::from(vec![b'x'; (RESERVE / 2) as usize]);
     assert!(matches!(log.append_from_reserve(1, 2, &[huge]), Err(AppendError::Full(_))));
     while log.append_from_reserve(1, log.head().seq, std::slice::from_ref(&big)).is_ok() {}
-    assert!(log.head().bytes > RESERVE / 2 && fs::metadata(root.join("reserve")).unwrap().len() == 0);
+    assert!(
+        log.head().bytes > RESERVE / 2 && fs::metadata(root.join("reserve")).unwrap().len() == 0
+    );
     let written = log.head().seq;
     assert_eq!(read_all(&*log, 1, 1 << 20).len() as u64, written);
 
@@ -90,13 +104,17 @@ fn small_disk_child() {
 fn reserve_on_a_full_disk_accepts_required_records_only() {
     let dir = TempDir::new().unwrap();
     // The disk is mounted for this process only, in a user namespace where that is needed and allowed.
-    let mounted = "mount -t tmpfs -o size=6m tmpfs \"$WHARF_STORE_SMALL_DISK\" || { echo no-mount; exit 0; }";
+    let mounted =
+        "mount -t tmpfs -o size=6m tmpfs \"$WHARF_STORE_SMALL_DISK\" || { echo no-mount; exit 0; }";
     let inner = format!("{mounted}; exec \"$0\" --exact reserve::small_disk_child --nocapture");
     let script = format!("exec unshare -rm sh -c '{inner}' \"$0\" || echo no-mount");
     let output = crate::command(&script).env(CHILD, dir.path()).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
     if text.contains("no-mount") || text.contains("unshare") {
-        let told = format!("SKIPPED: no small disk can be mounted here; only the hostile engine was tried.\n{text}");
+        let told = format!(
+            "SKIPPED: no small disk can be mounted here; only the hostile engine was tried.\n{text}"
+        );
         std::io::stderr().write_all(told.as_bytes()).unwrap();
         return;
     }

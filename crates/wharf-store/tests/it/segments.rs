@@ -29,7 +29,10 @@ fn a_long_log_is_many_segments_with_an_index_each() {
     assert_eq!((log.head().bytes, engine.list().unwrap()[0].bytes), (size, size));
     for from in 1..=300 {
         let page = log.read(from, 0).unwrap();
-        assert_eq!((page.records.len(), page.records[0].seq, &page.records[0].body), (1, from, &body(from)));
+        assert_eq!(
+            (page.records.len(), page.records[0].seq, &page.records[0].body),
+            (1, from, &body(from))
+        );
     }
 }
 
@@ -56,9 +59,14 @@ fn an_index_that_is_missing_damaged_or_wrong_is_made_again() {
         // This index is intact but of another file: every offset is in the middle of a line.
         &|path, good| {
             let text = String::from_utf8(good[9..good.len() - 1].to_vec()).unwrap();
-            let shifted = text.replace("9]", "8]").replace("7]", "6]").replace("5]", "4]").replace("3]", "2]");
+            let shifted = text
+                .replace("9]", "8]")
+                .replace("7]", "6]")
+                .replace("5]", "4]")
+                .replace("3]", "2]");
             assert_ne!(shifted, text);
-            fs::write(path, format!("{:08x} {shifted}\n", crc32fast::hash(shifted.as_bytes()))).unwrap();
+            fs::write(path, format!("{:08x} {shifted}\n", crc32fast::hash(shifted.as_bytes())))
+                .unwrap();
         },
     ];
     for spoil in spoil {
@@ -85,20 +93,27 @@ fn a_stale_index_of_the_last_segment_does_not_mislead() {
     let last = files(dir.path(), ".log").pop().unwrap();
     let first: u64 = last.file_stem().unwrap().to_str().unwrap().parse().unwrap();
     for (len, points) in [(1_u64 << 40, format!("[{first},46]")), (100, format!("[{first},47]"))] {
-        let payload = format!("{{\"wharf_idx\":1,\"first\":{first},\"len\":{len},\"points\":[{points}]}}");
+        let payload =
+            format!("{{\"wharf_idx\":1,\"first\":{first},\"len\":{len},\"points\":[{points}]}}");
         let text = format!("{:08x} {payload}\n", crc32fast::hash(payload.as_bytes()));
         fs::write(last.with_extension("idx"), text).unwrap();
         let log = engine(dir.path(), SMALL).open(&id()).unwrap();
         assert_eq!((log.head().seq, log.mended().torn_bytes), (100, 0));
         assert_eq!(read_all(&*log, 1, 1 << 20).len(), 100);
-        assert!(!last.with_extension("idx").exists(), "thrown away, so that it cannot fit later by accident");
+        assert!(
+            !last.with_extension("idx").exists(),
+            "thrown away, so that it cannot fit later by accident"
+        );
     }
 }
 
 #[test]
 fn opening_a_long_segment_reads_only_its_end() {
     let dir = TempDir::new().unwrap();
-    let options = FileOptions { sync_interval: Duration::ZERO, ..FileOptions::new(dir.path()) };
+    let options = FileOptions {
+        sync_interval: Duration::ZERO,
+        ..FileOptions::new(dir.path())
+    };
     let engine_before = FileEngine::open(options).unwrap();
     let log = engine_before.create(&id()).unwrap();
     let big = Bytes::from(vec![b'x'; 100_000]);
@@ -121,7 +136,11 @@ fn opening_a_long_segment_reads_only_its_end() {
     let log = engine(dir.path(), 64 << 20).open(&id()).unwrap();
     assert_eq!((log.head().seq, log.mended().torn_bytes), (150, torn.len() as u64));
     let page = log.read(1, usize::MAX).unwrap();
-    assert_eq!((page.records.len(), page.damage.len()), (149, 1), "damage before it is found when it is read");
+    assert_eq!(
+        (page.records.len(), page.damage.len()),
+        (149, 1),
+        "damage before it is found when it is read"
+    );
     for from in [1, 51, 99, 100, 101, 149, 150] {
         let expected = if from == page.damage[0].first { from + 1 } else { from };
         assert_eq!(log.read(from, 0).unwrap().records[0].seq, expected);
@@ -153,7 +172,10 @@ fn records_are_lines_that_tools_can_read() {
     log.append(7, 0, &[Bytes::from_static(b"{\"kind\":\"x\"}")]).unwrap();
     let text = fs::read_to_string(&files(dir.path(), ".log")[0]).unwrap();
     let payloads: Vec<&str> = text.lines().map(|line| line.split_once(' ').unwrap().1).collect();
-    assert_eq!(payloads, [r#"{"wharf_log":1,"first":1,"epoch":0}"#, r#"{"seq":1,"epoch":7,"event":{"kind":"x"}}"#]);
+    assert_eq!(
+        payloads,
+        [r#"{"wharf_log":1,"first":1,"epoch":0}"#, r#"{"seq":1,"epoch":7,"event":{"kind":"x"}}"#]
+    );
 }
 
 #[test]
@@ -187,7 +209,9 @@ fn files_beside_a_log_are_deleted_with_it() {
 fn ten_thousand_logs_are_listed_quickly() {
     let dir = quick_dir();
     for nth in 0..10_000 {
-        let log = dir.path().join(format!("workspaces/bucket-{}/sessions/sess_{nth}/log", nth % 7));
+        let log = dir
+            .path()
+            .join(format!("workspaces/bucket-{}/sessions/sess_{nth}/log", nth % 7));
         fs::create_dir_all(&log).unwrap();
         fs::write(log.join("00000000000000000001.log"), "").unwrap();
     }
@@ -210,7 +234,8 @@ fn sync_threads_finish_what_was_asked_and_end_with_the_engine() {
     for _ in 0..10 {
         let send = send.clone();
         log.sync(Box::new(move |result| {
-            send.send((thread::current().name().map(str::to_owned), result.unwrap())).unwrap()
+            send.send((thread::current().name().map(str::to_owned), result.unwrap()))
+                .unwrap()
         }));
     }
     drop(engine);

@@ -30,7 +30,9 @@ fn a_log_cut_at_any_byte_is_a_prefix_and_goes_on() {
         assert_eq!(log.mended().torn_bytes, (cut - last_end) as u64, "cut at {cut}");
         match &torn_files(dir.path())[..] {
             [] => assert_eq!(cut, last_end),
-            [torn] => assert_eq!(fs::read(torn).unwrap(), whole[last_end..cut], "what was cut is kept"),
+            [torn] => {
+                assert_eq!(fs::read(torn).unwrap(), whole[last_end..cut], "what was cut is kept")
+            }
             more => panic!("{more:?}"),
         }
 
@@ -68,7 +70,9 @@ fn new_segment_with_a_torn_header_is_repaired() {
 
 #[test]
 fn zeros_and_garbage_at_the_end_are_torn() {
-    for garbage in [&[0_u8; 5000][..], b"\n\n\n", b"00000000 {}\n", &[0xff; 70_000], b"ffffffff {\"seq\":4"] {
+    for garbage in
+        [&[0_u8; 5000][..], b"\n\n\n", b"00000000 {}\n", &[0xff; 70_000], b"ffffffff {\"seq\":4"]
+    {
         let dir = TempDir::new().unwrap();
         write_log(dir.path(), 64 << 20, 3);
         let path = files(dir.path(), ".log").remove(0);

@@ -6,20 +6,33 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use wharf_store::{
-    LogId, RowFileChanges, RowRange, SqliteTranscripts, StoreError, StoredBlob, StoredFileChange, StoredRow,
-    TextChange, TextSlice, TranscriptChanges, TranscriptCheckpoint, TranscriptProgress, TranscriptStore,
+    LogId, RowFileChanges, RowRange, SqliteTranscripts, StoreError, StoredBlob, StoredFileChange,
+    StoredRow, TextChange, TextSlice, TranscriptChanges, TranscriptCheckpoint, TranscriptProgress,
+    TranscriptStore,
 };
 
 use crate::id;
 
 pub(crate) fn row(number: u64, rev: u64, kind: &str) -> StoredRow {
     let json = format!("{{\"number\":{number}}}").into_bytes();
-    StoredRow { number, seq: number * 10, rev, kind: kind.to_owned(), turn: Some("prm_1".to_owned()), json }
+    StoredRow {
+        number,
+        seq: number * 10,
+        rev,
+        kind: kind.to_owned(),
+        turn: Some("prm_1".to_owned()),
+        json,
+    }
 }
 
 pub(crate) fn changes(rows: Vec<StoredRow>) -> TranscriptChanges {
-    let checkpoint =
-        TranscriptCheckpoint { fold: 1, epoch: 3, seq: 99, rows: rows.len() as u64, state: b"{}".to_vec() };
+    let checkpoint = TranscriptCheckpoint {
+        fold: 1,
+        epoch: 3,
+        seq: 99,
+        rows: rows.len() as u64,
+        state: b"{}".to_vec(),
+    };
     TranscriptChanges {
         generation: 0,
         checkpoint,
@@ -32,24 +45,42 @@ pub(crate) fn changes(rows: Vec<StoredRow>) -> TranscriptChanges {
 }
 
 fn all(kind: Option<&str>) -> RowRange<'_> {
-    RowRange { first: 1, last: u64::MAX, kind, newest_first: false, max_rows: 100, max_bytes: usize::MAX }
+    RowRange {
+        first: 1,
+        last: u64::MAX,
+        kind,
+        newest_first: false,
+        max_rows: 100,
+        max_bytes: usize::MAX,
+    }
 }
 
 fn text(part: &str, replaces: bool, text: &str) -> TextChange {
-    TextChange { number: 1, part: part.to_owned(), replaces, text: text.to_owned() }
+    TextChange {
+        number: 1,
+        part: part.to_owned(),
+        replaces,
+        text: text.to_owned(),
+    }
 }
 
 #[test]
 fn rows_are_found_by_number_kind_and_revision() {
     let store = SqliteTranscripts::in_memory().unwrap();
-    let rows: Vec<StoredRow> = (1..=5).map(|n| row(n, 100 - n, if n % 2 == 0 { "tool" } else { "message" })).collect();
+    let rows: Vec<StoredRow> = (1..=5)
+        .map(|n| row(n, 100 - n, if n % 2 == 0 { "tool" } else { "message" }))
+        .collect();
     store.write(&id(), &changes(rows.clone())).unwrap();
     assert_eq!(store.rows(&id(), &all(None)).unwrap(), rows);
     let newest = RowRange { last: 4, newest_first: true, max_rows: 2, ..all(None) };
     assert_eq!(store.rows(&id(), &newest).unwrap(), [rows[3].clone(), rows[2].clone()]);
     assert_eq!(store.rows(&id(), &all(Some("tool"))).unwrap(), [rows[1].clone(), rows[3].clone()]);
     let short = RowRange { max_bytes: 12, ..all(None) };
-    assert_eq!(store.rows(&id(), &short).unwrap(), rows[..2], "the row that goes beyond is the last");
+    assert_eq!(
+        store.rows(&id(), &short).unwrap(),
+        rows[..2],
+        "the row that goes beyond is the last"
+    );
     assert_eq!(store.changed_after(&id(), 97, 10).unwrap(), [1, 2]);
     assert_eq!(store.changed_after(&id(), 0, 2).unwrap().len(), 2);
 }
@@ -58,10 +89,15 @@ fn rows_are_found_by_number_kind_and_revision() {
 fn changed_row_replaces_the_older_one() {
     let store = SqliteTranscripts::in_memory().unwrap();
     store.write(&id(), &changes(vec![row(1, 10, "tool")])).unwrap();
-    store.write(&id(), &changes(vec![row(1, 20, "tool"), row(2, 20, "tool")])).unwrap();
+    store
+        .write(&id(), &changes(vec![row(1, 20, "tool"), row(2, 20, "tool")]))
+        .unwrap();
     assert_eq!(store.rows(&id(), &all(None)).unwrap(), [row(1, 20, "tool"), row(2, 20, "tool")]);
     assert_eq!(store.changed_after(&id(), 10, 10).unwrap(), [1, 2]);
-    assert_eq!(store.progress().unwrap(), [TranscriptProgress { id: id(), fold: 1, seq: 99, is_indexed: false }]);
+    assert_eq!(
+        store.progress().unwrap(),
+        [TranscriptProgress { id: id(), fold: 1, seq: 99, is_indexed: false }]
+    );
 }
 
 #[test]
@@ -84,7 +120,10 @@ fn file_changes_of_a_row_are_replaced_and_listed_newest_first() {
     };
     let store = SqliteTranscripts::in_memory().unwrap();
     let mut written = changes(vec![row(1, 10, "tool"), row(2, 11, "tool")]);
-    let first = RowFileChanges { number: 1, changes: vec![change(1, "a", "prm_1"), change(1, "b", "prm_1")] };
+    let first = RowFileChanges {
+        number: 1,
+        changes: vec![change(1, "a", "prm_1"), change(1, "b", "prm_1")],
+    };
     let second = RowFileChanges { number: 2, changes: vec![change(2, "a", "prm_2")] };
     written.file_changes = vec![first, second];
     store.write(&id(), &written).unwrap();
@@ -120,7 +159,10 @@ fn texts_are_read_in_pieces_at_the_edges_of_characters() {
     }
     assert_eq!(read, whole);
     let within = TextSlice { text: "é".to_owned(), offset: 1, total: whole.len() as u64 };
-    assert_eq!(store.text(&id(), 1, "0", 2, 3).unwrap(), Some(TextSlice { text: "éa".to_owned(), ..within }));
+    assert_eq!(
+        store.text(&id(), 1, "0", 2, 3).unwrap(),
+        Some(TextSlice { text: "éa".to_owned(), ..within })
+    );
     let empty = TextSlice { text: String::new(), offset: 0, total: 0 };
     assert_eq!(store.text(&id(), 1, "output", 7, 10).unwrap(), Some(empty));
     assert_eq!(store.text(&id(), 1, "other", 0, 10).unwrap(), None);
@@ -133,7 +175,11 @@ fn removed_transcript_leaves_nothing_and_others_stay() {
     let mut written = changes(vec![row(1, 10, "tool")]);
     written.keys = vec![("tool:1:a".to_owned(), 1)];
     written.texts = vec![text("0", true, "text")];
-    written.blobs = vec![StoredBlob { name: "b3_1".to_owned(), mime: "image/png".to_owned(), bytes: vec![1, 2] }];
+    written.blobs = vec![StoredBlob {
+        name: "b3_1".to_owned(),
+        mime: "image/png".to_owned(),
+        bytes: vec![1, 2],
+    }];
     store.write(&id(), &written).unwrap();
     store.write(&other, &written).unwrap();
     store.remove(&id()).unwrap();
@@ -157,9 +203,15 @@ fn database_is_there_after_a_restart_and_made_anew_if_it_cannot_be_used() {
     let store = SqliteTranscripts::open(&path).unwrap();
     assert_eq!(store.rows(&id(), &all(None)).unwrap(), [row(1, 10, "tool")]);
     drop(store);
-    let garbage = |path: &Path| fs::write(path, "this is no database, and it is long enough to tell").unwrap();
-    let version =
-        |path: &Path| rusqlite::Connection::open(path).unwrap().execute_batch("PRAGMA user_version = 77").unwrap();
+    let garbage = |path: &Path| {
+        fs::write(path, "this is no database, and it is long enough to tell").unwrap()
+    };
+    let version = |path: &Path| {
+        rusqlite::Connection::open(path)
+            .unwrap()
+            .execute_batch("PRAGMA user_version = 77")
+            .unwrap()
+    };
     for spoil in [&garbage as &dyn Fn(&Path), &version] {
         spoil(&path);
         let store = SqliteTranscripts::open(&path).unwrap();
@@ -185,7 +237,10 @@ fn damage_that_is_met_while_reading_makes_the_database_anew() {
     store.rows(&id(), &range).unwrap_err();
     assert_eq!(store.checkpoint(&id()).unwrap(), None);
     let mut first = changes(vec![row(1, 10, "tool")]);
-    assert!(matches!(store.write(&id(), &first), Err(StoreError::Recreated)), "rows from before are missing");
+    assert!(
+        matches!(store.write(&id(), &first), Err(StoreError::Recreated)),
+        "rows from before are missing"
+    );
     first.generation = store.generation();
     store.write(&id(), &first).unwrap();
     assert_eq!(store.rows(&id(), &range).unwrap(), [row(1, 10, "tool")]);
@@ -205,7 +260,9 @@ struct FilledDatabase {
 fn fill_database(dir: &Path) -> FilledDatabase {
     let path = dir.join("transcript.db");
     let store = SqliteTranscripts::open(&path).unwrap();
-    let rows: Vec<StoredRow> = (1..=60).map(|n| row(n, n, if n % 3 == 0 { "tool" } else { "message" })).collect();
+    let rows: Vec<StoredRow> = (1..=60)
+        .map(|n| row(n, n, if n % 3 == 0 { "tool" } else { "message" }))
+        .collect();
     let keys: Vec<(String, u64)> = (1..=60).map(|n| (format!("tool:1:call-{n}"), n)).collect();
     let change = |number: u64| StoredFileChange {
         number,
@@ -227,14 +284,24 @@ fn fill_database(dir: &Path) -> FilledDatabase {
         .map(|change| RowFileChanges { number: change.number, changes: vec![change.clone()] })
         .collect();
     all.texts.push(text("0", true, &long_text));
-    all.blobs.push(StoredBlob { name: "b".to_owned(), mime: "image/png".to_owned(), bytes: vec![7; 9_000] });
+    all.blobs.push(StoredBlob {
+        name: "b".to_owned(),
+        mime: "image/png".to_owned(),
+        bytes: vec![7; 9_000],
+    });
     store.write(&id(), &all).unwrap();
     let other = LogId::new("default", "other").unwrap();
     let mut changes = changes((1..=60).map(|n| row(n, n, "notice")).collect());
     changes.keys = keys.iter().map(|(key, number)| (key.clone(), 61 - number)).collect();
     store.write(&other, &changes).unwrap();
     drop(store);
-    FilledDatabase { file: fs::read(&path).unwrap(), rows, long_text, keys, file_changes }
+    FilledDatabase {
+        file: fs::read(&path).unwrap(),
+        rows,
+        long_text,
+        keys,
+        file_changes,
+    }
 }
 
 /// Reads the first transcript and checks that all answers are whole. Returns false if the database
@@ -270,7 +337,10 @@ fn check_answers(store: &SqliteTranscripts, filled: &FilledDatabase) -> Result<b
         whole.push_str(&slice.text);
     }
     assert!(filled.long_text.starts_with(&whole), "a text that was not written");
-    assert!(store.blob(&id(), "b")?.is_none_or(|blob| blob.bytes == [7; 9_000]), "a blob that was not written");
+    assert!(
+        store.blob(&id(), "b")?.is_none_or(|blob| blob.bytes == [7; 9_000]),
+        "a blob that was not written"
+    );
     Ok(true)
 }
 
@@ -295,8 +365,12 @@ fn check_rows(store: &SqliteTranscripts, rows: &[StoredRow]) -> Result<(), Store
 /// no other page.
 fn list_root_pages(path: &Path) -> Vec<(String, usize)> {
     let connection = rusqlite::Connection::open(path).unwrap();
-    let mut select = connection.prepare("SELECT name, rootpage FROM sqlite_schema WHERE rootpage > 0").unwrap();
-    let pages = select.query_map([], |row| Ok((row.get(0)?, row.get::<_, u32>(1)? as usize))).unwrap();
+    let mut select = connection
+        .prepare("SELECT name, rootpage FROM sqlite_schema WHERE rootpage > 0")
+        .unwrap();
+    let pages = select
+        .query_map([], |row| Ok((row.get(0)?, row.get::<_, u32>(1)? as usize)))
+        .unwrap();
     pages.map(Result::unwrap).collect()
 }
 
@@ -320,7 +394,8 @@ fn damaged_database_gives_all_rows_or_is_made_anew() {
     };
     let mut found = 0;
     for at in (0..filled.file.len()).step_by(997) {
-        found += usize::from(is_damage_found(&|bytes| bytes[at] ^= 4, &format!("a bit of byte {at}")));
+        found +=
+            usize::from(is_damage_found(&|bytes| bytes[at] ^= 4, &format!("a bit of byte {at}")));
     }
     for page in (0..filled.file.len()).step_by(4096) {
         let number = page / 4096 + 1;
@@ -335,7 +410,10 @@ fn damaged_database_gives_all_rows_or_is_made_anew() {
     for (name, page) in list_root_pages(&path) {
         let end = page * 4096;
         for at in (end - 4096..end).step_by(31).filter(|at| filled.file[*at] != 0) {
-            found += usize::from(is_damage_found(&|bytes| bytes[at] ^= 1, &format!("a bit of {name}, byte {at}")));
+            found += usize::from(is_damage_found(
+                &|bytes| bytes[at] ^= 1,
+                &format!("a bit of {name}, byte {at}"),
+            ));
         }
     }
     assert!(found > 100, "only {found} damages were found");

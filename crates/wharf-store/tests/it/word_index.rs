@@ -4,8 +4,8 @@ use std::fs;
 
 use tempfile::TempDir;
 use wharf_store::{
-    FoundRows, IndexStep, LogId, RowWords, SqliteTranscripts, StoredRow, TranscriptChanges, TranscriptStore,
-    WordPhrase, WordSearch,
+    FoundRows, IndexStep, LogId, RowWords, SqliteTranscripts, StoredRow, TranscriptChanges,
+    TranscriptStore, WordPhrase, WordSearch,
 };
 
 use crate::id;
@@ -21,15 +21,23 @@ fn written(rows: &[RowFacts<'_>]) -> TranscriptChanges {
 /// Writes the words of at most so many rows.
 fn index(store: &SqliteTranscripts, id: &LogId, rows: &[RowFacts<'_>], max_rows: usize) -> bool {
     let read_words = |stored: &StoredRow| {
-        let (_, at_millis, _, words) = rows.iter().find(|(number, ..)| *number == stored.number).unwrap();
+        let (_, at_millis, _, words) =
+            rows.iter().find(|(number, ..)| *number == stored.number).unwrap();
         RowWords { at_millis: *at_millis, words: (*words).to_owned() }
     };
-    store.index_some_rows(id, &IndexStep { read_words: &read_words, max_rows, max_bytes: usize::MAX }).unwrap()
+    store
+        .index_some_rows(
+            id,
+            &IndexStep { read_words: &read_words, max_rows, max_bytes: usize::MAX },
+        )
+        .unwrap()
 }
 
 /// Writes rows and their words.
 fn write(store: &SqliteTranscripts, id: &LogId, rows: &[RowFacts<'_>]) {
-    store.write(id, &TranscriptChanges { generation: store.generation(), ..written(rows) }).unwrap();
+    store
+        .write(id, &TranscriptChanges { generation: store.generation(), ..written(rows) })
+        .unwrap();
     assert!(!index(store, id, rows, usize::MAX));
 }
 
@@ -61,7 +69,11 @@ fn query(phrases: &[WordPhrase]) -> WordSearch<'_> {
 
 /// Returns the sessions and numbers of the rows.
 fn shown(found: &FoundRows) -> Vec<(String, u64)> {
-    found.rows.iter().map(|found| (found.id.name().to_owned(), found.row.number)).collect()
+    found
+        .rows
+        .iter()
+        .map(|found| (found.id.name().to_owned(), found.row.number))
+        .collect()
 }
 
 fn search(store: &SqliteTranscripts, text: &str) -> Vec<(String, u64)> {
@@ -75,9 +87,17 @@ fn other() -> LogId {
 /// Returns a store in memory with two transcripts whose rows were created in turns.
 fn two_transcripts() -> std::sync::Arc<SqliteTranscripts> {
     let store = SqliteTranscripts::in_memory().unwrap();
-    let rows = [(1, 10, "prompt", "fix the parser"), (2, 30, "message", "the parser is fixed"), (3, 30, "tool", "")];
+    let rows = [
+        (1, 10, "prompt", "fix the parser"),
+        (2, 30, "message", "the parser is fixed"),
+        (3, 30, "tool", ""),
+    ];
     write(&store, &id(), &rows);
-    write(&store, &other(), &[(1, 20, "prompt", "parser the"), (2, 40, "tool", "run parsers ¶ the test")]);
+    write(
+        &store,
+        &other(),
+        &[(1, 20, "prompt", "parser the"), (2, 40, "tool", "run parsers ¶ the test")],
+    );
     store
 }
 
@@ -93,7 +113,19 @@ fn rows_are_found_by_words_phrases_and_beginnings_with_the_newest_first() {
     assert_eq!(search(&store, "the parser fixed"), [here(2)]);
     assert_eq!(search(&store, "parsers+the"), [], "no phrase spans two texts");
     assert_eq!(search(&store, "nothing"), []);
-    for odd in ["\"", "AND", "quokka+\"*", "parser\"+OR+\"", "\0", "s1", "kprompt", "key", "NEAR(the", ")", "{tags}"] {
+    for odd in [
+        "\"",
+        "AND",
+        "quokka+\"*",
+        "parser\"+OR+\"",
+        "\0",
+        "s1",
+        "kprompt",
+        "key",
+        "NEAR(the",
+        ")",
+        "{tags}",
+    ] {
         assert_eq!(search(&store, odd), [], "{odd:?} is a word like others");
     }
 }
@@ -104,12 +136,18 @@ fn selections_of_sessions_kinds_and_folds_hold() {
     let parser = phrases("parser");
     let kinds = ["prompt".to_owned(), "plan".to_owned()];
     let of_kinds = WordSearch { kinds: &kinds, ..query(&parser) };
-    assert_eq!(shown(&store.search(&of_kinds).unwrap()), [("other".to_owned(), 1), (id().name().to_owned(), 1)]);
+    assert_eq!(
+        shown(&store.search(&of_kinds).unwrap()),
+        [("other".to_owned(), 1), (id().name().to_owned(), 1)]
+    );
     let only = [other()];
     let of_session = WordSearch { only: Some(&only), ..query(&parser) };
     assert_eq!(shown(&store.search(&of_session).unwrap()), [("other".to_owned(), 1)]);
     let unknown = [LogId::new("default", "unknown").unwrap()];
-    assert_eq!(shown(&store.search(&WordSearch { only: Some(&unknown), ..query(&parser) }).unwrap()), []);
+    assert_eq!(
+        shown(&store.search(&WordSearch { only: Some(&unknown), ..query(&parser) }).unwrap()),
+        []
+    );
     let is_other = |known: &LogId| *known == other();
     let visible = WordSearch { is_selected: &is_other, ..query(&parser) };
     assert_eq!(shown(&store.search(&visible).unwrap()), [("other".to_owned(), 1)]);
@@ -121,7 +159,8 @@ fn selections_of_sessions_kinds_and_folds_hold() {
 fn pages_join_without_gaps_and_a_search_looks_at_a_bounded_number_of_rows() {
     let store = SqliteTranscripts::in_memory().unwrap();
     // Many rows of one millisecond, and a clock that jumps back.
-    let rows: Vec<(u64, u64, &str, &str)> = (1..=50).map(|n| (n, 100 - n / 10, "message", "word")).collect();
+    let rows: Vec<(u64, u64, &str, &str)> =
+        (1..=50).map(|n| (n, 100 - n / 10, "message", "word")).collect();
     write(&store, &id(), &rows);
     let word = phrases("word");
     let all = shown(&store.search(&query(&word)).unwrap());
@@ -134,7 +173,9 @@ fn pages_join_without_gaps_and_a_search_looks_at_a_bounded_number_of_rows() {
     for (max_rows, max_looked_at) in [(7, 1_000), (1_000, 7), (1, 1)] {
         let (mut joined, mut before) = (Vec::new(), None);
         loop {
-            let page = store.search(&WordSearch { max_rows, max_looked_at, before, ..query(&word) }).unwrap();
+            let page = store
+                .search(&WordSearch { max_rows, max_looked_at, before, ..query(&word) })
+                .unwrap();
             assert!(page.rows.len() <= max_rows.min(max_looked_at));
             joined.extend(shown(&page));
             match page.next {
@@ -145,8 +186,13 @@ fn pages_join_without_gaps_and_a_search_looks_at_a_bounded_number_of_rows() {
         assert_eq!(joined, all, "pages of {max_rows}");
     }
     let nobody = |_: &LogId| false;
-    let page = store.search(&WordSearch { max_looked_at: 7, is_selected: &nobody, ..query(&word) }).unwrap();
-    assert!(page.rows.is_empty() && page.next.is_some(), "a page may be empty although there is more to look at");
+    let page = store
+        .search(&WordSearch { max_looked_at: 7, is_selected: &nobody, ..query(&word) })
+        .unwrap();
+    assert!(
+        page.rows.is_empty() && page.next.is_some(),
+        "a page may be empty although there is more to look at"
+    );
 }
 
 #[test]
@@ -169,8 +215,11 @@ fn words_outlast_a_restart_and_leave_the_file_with_their_transcript() {
     let path = dir.path().join("transcript.db");
     let store = SqliteTranscripts::open(&path).unwrap();
     let doomed: Vec<String> = (0..500).map(|n| format!("numbat{n} wombat{n} the parser")).collect();
-    let rows: Vec<(u64, u64, &str, &str)> =
-        doomed.iter().enumerate().map(|(n, words)| (n as u64 + 1, n as u64, "message", words.as_str())).collect();
+    let rows: Vec<(u64, u64, &str, &str)> = doomed
+        .iter()
+        .enumerate()
+        .map(|(n, words)| (n as u64 + 1, n as u64, "message", words.as_str()))
+        .collect();
     write(&store, &id(), &rows);
     write(&store, &other(), &[(1, 3, "message", "the quokka")]);
     drop(store);
@@ -182,7 +231,10 @@ fn words_outlast_a_restart_and_leave_the_file_with_their_transcript() {
     assert_eq!(search(&store, "the"), [("other".to_owned(), 1)]);
     let bytes = fs::read(&path).unwrap();
     for word in [&b"numbat"[..], b"wombat", b"parser"] {
-        assert!(!bytes.windows(word.len()).any(|window| window == word), "{word:?} is left in the file");
+        assert!(
+            !bytes.windows(word.len()).any(|window| window == word),
+            "{word:?} is left in the file"
+        );
     }
 }
 
@@ -220,7 +272,8 @@ fn is_indexed(store: &SqliteTranscripts) -> bool {
 fn words_follow_their_rows_step_by_step_and_after_a_restart() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("transcript.db");
-    let rows = [(1, 10, "prompt", "wombat one"), (2, 20, "tool", ""), (3, 30, "message", "wombat three")];
+    let rows =
+        [(1, 10, "prompt", "wombat one"), (2, 20, "tool", ""), (3, 30, "message", "wombat three")];
     let store = SqliteTranscripts::open(&path).unwrap();
     store.write(&id(), &written(&rows)).unwrap();
     assert_eq!((search(&store, "wombat"), is_indexed(&store)), (Vec::new(), false));
@@ -233,9 +286,16 @@ fn words_follow_their_rows_step_by_step_and_after_a_restart() {
     assert_eq!((search(&store, "wombat").len(), is_indexed(&store)), (2, true));
     let changed = [(1, 10, "prompt", "quokka")];
     store.write(&id(), &written(&changed)).unwrap();
-    assert_eq!((search(&store, "quokka").len(), is_indexed(&store)), (0, false), "its words are of an older revision");
+    assert_eq!(
+        (search(&store, "quokka").len(), is_indexed(&store)),
+        (0, false),
+        "its words are of an older revision"
+    );
     index(&store, &id(), &changed, 2);
-    assert_eq!((search(&store, "quokka").len(), search(&store, "one").len(), is_indexed(&store)), (1, 0, true));
+    assert_eq!(
+        (search(&store, "quokka").len(), search(&store, "one").len(), is_indexed(&store)),
+        (1, 0, true)
+    );
 }
 
 #[test]

@@ -9,7 +9,11 @@ use wharf_demo::wire::{self, RpcResult};
 use super::script::{ScriptRun, parse_number};
 
 /// Runs the command if it is one of this module. Returns `None` otherwise.
-pub(super) fn run_command(actor: &mut ScriptRun, name: &str, rest: &str) -> Option<Result<(), TurnStop>> {
+pub(super) fn run_command(
+    actor: &mut ScriptRun,
+    name: &str,
+    rest: &str,
+) -> Option<Result<(), TurnStop>> {
     Some(match name {
         "ask" => (0..parse_number(rest, 0, 1)).try_for_each(|_| {
             let params = permission_params(actor);
@@ -20,7 +24,8 @@ pub(super) fn run_command(actor: &mut ScriptRun, name: &str, rest: &str) -> Opti
         "stringid" => ask_with_id(actor, &json!("question-é-1")),
         "withdraw" => withdraw_permission(actor),
         "elicit" => {
-            let colour = json!({ "type": "object", "properties": { "colour": { "type": "string" } } });
+            let colour =
+                json!({ "type": "object", "properties": { "colour": { "type": "string" } } });
             let schema = serde_json::from_str(rest).unwrap_or(colour);
             let params = json!({ "mode": "form", "sessionId": actor.turn.session, "message": "Which colour?",
                 "requestedSchema": schema });
@@ -61,7 +66,9 @@ fn ask_and_report(actor: &mut ScriptRun, method: &str, params: Value) -> Result<
 fn describe_answer(answer: &RpcResult) -> String {
     match answer {
         Ok(result) => match (&result["outcome"]["optionId"], &result["outcome"]["outcome"]) {
-            (Value::String(word), _) | (Value::Null, Value::String(word)) => format!("chosen: {word}"),
+            (Value::String(word), _) | (Value::Null, Value::String(word)) => {
+                format!("chosen: {word}")
+            }
             (Value::Number(number), _) => format!("chosen: {number}"),
             _ => format!("answered: {result}"),
         },
@@ -84,7 +91,11 @@ fn ask_twice_at_once(actor: &mut ScriptRun) -> Result<(), TurnStop> {
     }
     let answers = actor.turn.wait_for_answers(&ids)?;
     for (id, answer) in ids.iter().zip(&answers) {
-        actor.send_text(&format!("{} {}", id.as_str().unwrap_or_default(), describe_answer(answer)))?;
+        actor.send_text(&format!(
+            "{} {}",
+            id.as_str().unwrap_or_default(),
+            describe_answer(answer)
+        ))?;
     }
     Ok(())
 }
@@ -93,7 +104,9 @@ fn withdraw_permission(actor: &mut ScriptRun) -> Result<(), TurnStop> {
     let id = json!("to-be-withdrawn");
     let params = permission_params(actor);
     actor.turn.start_request(&id, "session/request_permission", params)?;
-    actor.turn.send_message(&wire::notification_frame("$/cancel_request", json!({ "requestId": id })))?;
+    actor
+        .turn
+        .send_message(&wire::notification_frame("$/cancel_request", json!({ "requestId": id })))?;
     let answer = actor.turn.wait_for_answer(&id)?;
     actor.send_text(&describe_answer(&answer))
 }
@@ -108,7 +121,11 @@ fn request_file(actor: &mut ScriptRun, rest: &str) -> Result<(), TurnStop> {
             "fs/write_text_file",
             json!({ "sessionId": session, "path": path, "content": content }),
         ),
-        _ => ask_and_report(actor, "fs/read_text_file", json!({ "sessionId": session, "path": path })),
+        _ => ask_and_report(
+            actor,
+            "fs/read_text_file",
+            json!({ "sessionId": session, "path": path }),
+        ),
     }
 }
 
@@ -137,13 +154,17 @@ fn show_terminal(actor: &mut ScriptRun, command: &str) -> Result<(), TurnStop> {
         { "type": "content", "content": { "type": "text", "text": command } },
         { "type": "terminal", "terminalId": created["terminalId"] },
     ]);
-    actor.turn.send_update(&json!({ "sessionUpdate": "tool_call", "toolCallId": "shown", "title": command,
-        "kind": "execute", "status": "in_progress", "content": content }))?;
+    actor.turn.send_update(
+        &json!({ "sessionUpdate": "tool_call", "toolCallId": "shown", "title": command,
+        "kind": "execute", "status": "in_progress", "content": content }),
+    )?;
     let terminal = json!({ "sessionId": session, "terminalId": created["terminalId"] });
     for method in ["terminal/wait_for_exit", "terminal/output", "terminal/release"] {
         let _ = actor.turn.send_request(method, terminal.clone())?;
     }
-    actor.turn.send_update(&json!({ "sessionUpdate": "tool_call_update", "toolCallId": "shown",
+    actor
+        .turn
+        .send_update(&json!({ "sessionUpdate": "tool_call_update", "toolCallId": "shown",
         "status": "completed", "content": content }))
 }
 

@@ -13,10 +13,14 @@ const IDLE_COMMAND: &str = "exec tail -f /dev/null </dev/null 2>/dev/null";
 /// SIGTERM; and one like it whose parent is gone already. With `hold` they keep the agent's stdout open.
 pub(crate) fn spawn_children(hold: bool) -> io::Result<Vec<u32>> {
     let null = if hold { "" } else { ">/dev/null" };
-    let stubborn = format!("setsid sh -c 'trap \"\" TERM HUP INT; echo $$ >&2; {IDLE_COMMAND} {null}'");
+    let stubborn =
+        format!("setsid sh -c 'trap \"\" TERM HUP INT; echo $$ >&2; {IDLE_COMMAND} {null}'");
     let script = format!("{stubborn} & ({stubborn} &); echo $$ >&2; {IDLE_COMMAND} {null}");
-    let mut child =
-        shell_command(&script).stdin(Stdio::null()).stdout(Stdio::inherit()).stderr(Stdio::piped()).spawn()?;
+    let mut child = shell_command(&script)
+        .stdin(Stdio::null())
+        .stdout(Stdio::inherit())
+        .stderr(Stdio::piped())
+        .spawn()?;
     let pids = read_pids(&mut child, 3);
     // The child is not waited for: becoming a zombie, or being adopted by the host's reaper, is part of the test.
     drop(child);
@@ -36,13 +40,19 @@ pub(crate) fn restart_ignoring_term(arguments: &[String]) -> io::Error {
         Ok(program) => program,
         Err(error) => return error,
     };
-    shell_command(r#"trap "" TERM; exec "$0" "$@""#).arg(program).args(arguments).exec()
+    shell_command(r#"trap "" TERM; exec "$0" "$@""#)
+        .arg(program)
+        .args(arguments)
+        .exec()
 }
 
 /// Runs a command to its end and returns its stdout, then its stderr.
 pub(crate) fn run_shell(script: &str) -> String {
     match shell_command(script).stdin(Stdio::null()).output() {
-        Ok(output) => [output.stdout, output.stderr].iter().map(|said| String::from_utf8_lossy(said)).collect(),
+        Ok(output) => [output.stdout, output.stderr]
+            .iter()
+            .map(|said| String::from_utf8_lossy(said))
+            .collect(),
         Err(error) => error.to_string(),
     }
 }

@@ -9,7 +9,11 @@ use super::script::parse_number;
 const BLOCK_BYTES: usize = 64 * 1024;
 
 /// Runs the command if it is one of this module. Returns `None` otherwise.
-pub(super) fn run_command(turn: &mut RunningTurn, name: &str, rest: &str) -> Option<Result<(), TurnStop>> {
+pub(super) fn run_command(
+    turn: &mut RunningTurn,
+    name: &str,
+    rest: &str,
+) -> Option<Result<(), TurnStop>> {
     Some(match name {
         "malformed" => turn.send_bytes(b"this is not JSON\n"),
         "binary" => turn.send_bytes(b"\xff\xfe\x00\x80{\"jsonrpc\":\xc3\x28}\x01\n"),
@@ -48,8 +52,11 @@ fn send_malformed_lines(turn: &mut RunningTurn, count: u64) -> Result<(), TurnSt
 
 /// Writes a well-formed update of this many bytes in one line, the line break not counted.
 fn send_oversized_update(turn: &mut RunningTurn, bytes: usize) -> Result<(), TurnStop> {
-    let update =
-        wire::update_frame(&turn.session, &wire::chunk_update("agent_message_chunk", "oversized", "@")).to_string();
+    let update = wire::update_frame(
+        &turn.session,
+        &wire::chunk_update("agent_message_chunk", "oversized", "@"),
+    )
+    .to_string();
     let (head, tail) = update.split_once('@').unwrap_or((&update, ""));
     turn.send_bytes(head.as_bytes())?;
     send_filler(turn, (bytes + 1).saturating_sub(update.len()))?;

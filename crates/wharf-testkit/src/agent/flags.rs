@@ -157,7 +157,9 @@ impl Flags {
         let mut rest = arguments.into_iter();
         while let Some(flag) = rest.next() {
             if !flags.set_switch(&flag) {
-                let value = rest.next().ok_or_else(|| format!("unknown flag, or no value for it: {flag}"))?;
+                let value = rest
+                    .next()
+                    .ok_or_else(|| format!("unknown flag, or no value for it: {flag}"))?;
                 flags.set_value(&flag, value).map_err(|why| format!("{flag}: {why}"))?;
             }
         }

@@ -28,11 +28,15 @@ fn try_upgrade(socket: &Path) -> io::Result<String> {
 
 /// Sends one HTTP request and returns the status and the body, with a blank between them.
 pub(super) fn send_request(arguments: &[String]) -> io::Result<String> {
-    let [place, method, path, rest @ ..] = arguments else { return Err(io::Error::other("--call WHERE METHOD PATH")) };
+    let [place, method, path, rest @ ..] = arguments else {
+        return Err(io::Error::other("--call WHERE METHOD PATH"));
+    };
     let token = rest.first().map_or("", String::as_str);
     let body = rest.get(1).map_or("", String::as_str);
     let mut head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
-    head.push_str("Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n");
+    head.push_str(
+        "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n",
+    );
     if !token.is_empty() {
         head.push_str(&format!("Authorization: Bearer {token}\r\n"));
     }
@@ -48,7 +52,9 @@ pub(super) fn send_request(arguments: &[String]) -> io::Result<String> {
 
 /// Sends lines to a unix socket and returns how many bytes were answered before its end, or the error.
 pub(super) fn send_lines(arguments: &[String]) -> io::Result<String> {
-    let [socket, lines @ ..] = arguments else { return Err(io::Error::other("--say SOCKET LINE…")) };
+    let [socket, lines @ ..] = arguments else {
+        return Err(io::Error::other("--say SOCKET LINE…"));
+    };
     let mut stream = UnixStream::connect(socket)?;
     for line in lines {
         stream.write_all(format!("{line}\n").as_bytes())?;

@@ -27,8 +27,12 @@ enum RequestKind {
     Extension,
 }
 
-const REQUEST_KINDS: [RequestKind; 4] =
-    [RequestKind::Permission, RequestKind::FileWrite, RequestKind::Terminal, RequestKind::Extension];
+const REQUEST_KINDS: [RequestKind; 4] = [
+    RequestKind::Permission,
+    RequestKind::FileWrite,
+    RequestKind::Terminal,
+    RequestKind::Extension,
+];
 
 /// Runs `mixed COUNT EVERY`: numbered chunks, and a request after each `EVERY` of them.
 pub(super) fn run_turn(actor: &mut ScriptRun, rest: &str) -> Result<(), TurnStop> {
@@ -72,11 +76,17 @@ impl OpenRequests {
             RequestKind::Permission => ("session/request_permission", permission_params(actor)),
             RequestKind::FileWrite => {
                 let path = format!("{}/written-{}", lock_mutex(&actor.state).cwd, number % 8);
-                ("fs/write_text_file", json!({ "sessionId": session, "path": path, "content": number.to_string() }))
+                (
+                    "fs/write_text_file",
+                    json!({ "sessionId": session, "path": path, "content": number.to_string() }),
+                )
             }
             RequestKind::Terminal => {
                 let arguments = json!(["-c", TERMINAL_COMMAND]);
-                ("terminal/create", json!({ "sessionId": session, "command": "sh", "args": arguments }))
+                (
+                    "terminal/create",
+                    json!({ "sessionId": session, "command": "sh", "args": arguments }),
+                )
             }
             RequestKind::TerminalExit | RequestKind::TerminalRelease | RequestKind::Extension => {
                 ("_wharf_test/extension", json!({ "sessionId": session, "number": number }))
@@ -86,7 +96,13 @@ impl OpenRequests {
         self.take_answers(actor)
     }
 
-    fn send(&mut self, actor: &mut ScriptRun, kind: RequestKind, method: &str, params: Value) -> Result<(), TurnStop> {
+    fn send(
+        &mut self,
+        actor: &mut ScriptRun,
+        kind: RequestKind,
+        method: &str,
+        params: Value,
+    ) -> Result<(), TurnStop> {
         let id = json!(format!("mixed-{}", self.sent));
         self.sent += 1;
         self.open.push((id.clone(), kind, params.clone()));
@@ -108,8 +124,15 @@ impl OpenRequests {
     }
 
     /// Settles a request. A terminal that was created is waited for, and then released.
-    fn take_answer(&mut self, actor: &mut ScriptRun, id: &Value, answer: &RpcResult) -> Result<(), TurnStop> {
-        let Some(place) = self.open.iter().position(|(known, ..)| known == id) else { return Ok(()) };
+    fn take_answer(
+        &mut self,
+        actor: &mut ScriptRun,
+        id: &Value,
+        answer: &RpcResult,
+    ) -> Result<(), TurnStop> {
+        let Some(place) = self.open.iter().position(|(known, ..)| known == id) else {
+            return Ok(());
+        };
         let (_, kind, params) = self.open.remove(place);
         match (kind, answer.as_ref().ok().and_then(|result| result.get("terminalId"))) {
             (RequestKind::Terminal, Some(terminal)) => {

@@ -50,8 +50,12 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
     };
     // The restarted program gets the same flags without this one.
     if flags.ignore_term {
-        let rest: Vec<String> = arguments.into_iter().filter(|argument| argument != "--ignore-term").collect();
-        return write_stderr(&format!("{}\n", children::restart_ignoring_term(&rest)), ExitCode::FAILURE);
+        let rest: Vec<String> =
+            arguments.into_iter().filter(|argument| argument != "--ignore-term").collect();
+        return write_stderr(
+            &format!("{}\n", children::restart_ignoring_term(&rest)),
+            ExitCode::FAILURE,
+        );
     }
     match start_agent(flags) {
         Ok(code) => code,
@@ -68,7 +72,8 @@ fn start_agent(flags: Flags) -> std::io::Result<ExitCode> {
         write_stderr(&format!("{line}\n"), ExitCode::SUCCESS);
     }
     if flags.spawn_children {
-        let pids: Vec<String> = children::spawn_children(false)?.iter().map(u32::to_string).collect();
+        let pids: Vec<String> =
+            children::spawn_children(false)?.iter().map(u32::to_string).collect();
         write_stderr(&format!("{}\n", pids.join(" ")), ExitCode::SUCCESS);
     }
     if let Some(socket) = &flags.socket {

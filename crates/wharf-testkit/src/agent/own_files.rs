@@ -6,11 +6,14 @@ use std::path::Path;
 pub(super) fn run_command(name: &str, rest: &str) -> Option<String> {
     let (path, text) = rest.split_once(' ').unwrap_or((rest, ""));
     Some(match name {
-        "load" => describe_outcome(std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())),
+        "load" => describe_outcome(
+            std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+        ),
         "save" => describe_outcome(std::fs::write(path, text).map(|()| "saved".to_owned())),
-        "ls" => {
-            describe_outcome(std::fs::read_dir(Path::new(path)).map(|entries| format!("{} entries", entries.count())))
-        }
+        "ls" => describe_outcome(
+            std::fs::read_dir(Path::new(path))
+                .map(|entries| format!("{} entries", entries.count())),
+        ),
         _ => return None,
     })
 }

@@ -105,8 +105,11 @@ impl ScriptRun {
     fn run_script(&mut self, text: &str) -> Result<(), TurnStop> {
         let mut rest = text.trim();
         while !rest.is_empty() {
-            let whole = ["raw ", "rawupdate ", "ext ", "extnote ", "sh "].iter().any(|name| rest.starts_with(name));
-            let (command, tail) = if whole { (rest, "") } else { rest.split_once(';').unwrap_or((rest, "")) };
+            let whole = ["raw ", "rawupdate ", "ext ", "extnote ", "sh "]
+                .iter()
+                .any(|name| rest.starts_with(name));
+            let (command, tail) =
+                if whole { (rest, "") } else { rest.split_once(';').unwrap_or((rest, "")) };
             let (name, arguments) = command.trim().split_once(' ').unwrap_or((command.trim(), ""));
             self.turn.check_stop()?;
             self.run_command(name, arguments.trim_start())?;
@@ -118,23 +121,37 @@ impl ScriptRun {
     fn run_command(&mut self, name: &str, rest: &str) -> Result<(), TurnStop> {
         match name {
             "echo" => self.send_text(rest),
-            "think" => self.turn.send_update(&wire::chunk_update("agent_thought_chunk", "thought", rest)),
-            "user" => self.turn.send_update(&wire::chunk_update("user_message_chunk", "user", rest)),
+            "think" => {
+                self.turn
+                    .send_update(&wire::chunk_update("agent_thought_chunk", "thought", rest))
+            }
+            "user" => {
+                self.turn.send_update(&wire::chunk_update("user_message_chunk", "user", rest))
+            }
             "plan" | "tool" | "title" | "usage" | "commands" | "unknown-update" => {
                 self.turn.send_update(&plain_update(name, rest))
             }
-            "tool-open" | "tool-done" => self.turn.send_update(&tool_update(rest, name == "tool-open")),
+            "tool-open" | "tool-done" => {
+                self.turn.send_update(&tool_update(rest, name == "tool-open"))
+            }
             "mode" => self.switch_mode(rest),
             "settings" => {
                 let settings = lock_mutex(&self.state).settings.clone();
-                self.send_text(&format!("mode={} model={} effort={}", settings.mode, settings.model, settings.effort))
+                self.send_text(&format!(
+                    "mode={} model={} effort={}",
+                    settings.mode, settings.model, settings.effort
+                ))
             }
             "stream" | "burst" => {
-                let burst = ChunkBurst::new(&self.turn.session, &self.message, parse_number(rest, 1, 200));
+                let burst =
+                    ChunkBurst::new(&self.turn.session, &self.message, parse_number(rest, 1, 200));
                 burst.send(&mut self.turn, parse_number(rest, 0, 1), rest.ends_with("flush")).1
             }
             "mixed" => mixed_turn::run_turn(self, rest),
-            "tick" => self.send_ticks(parse_number(rest, 0, 1), Duration::from_micros(parse_number(rest, 1, 1000))),
+            "tick" => self.send_ticks(
+                parse_number(rest, 0, 1),
+                Duration::from_micros(parse_number(rest, 1, 1000)),
+            ),
             "hang" => {
                 self.turn.deaf |= rest == "hard";
                 Err(self.turn.wait_for_stop())
@@ -148,9 +165,10 @@ impl ScriptRun {
                 Ok(())
             }
             "stop" => Err(TurnStop::Ended(rest.to_owned())),
-            "error" => {
-                Err(TurnStop::Refused(wire::error_object(parse_number(rest, 0, -32603), "this prompt fails as told")))
-            }
+            "error" => Err(TurnStop::Refused(wire::error_object(
+                parse_number(rest, 0, -32603),
+                "this prompt fails as told",
+            ))),
             "stderr" => {
                 let _ = writeln!(std::io::stderr(), "{rest}");
                 Ok(())
@@ -176,11 +194,14 @@ impl ScriptRun {
                 resource_use::use_cpu(Duration::from_millis(parse_number(rest, 0, 1)));
                 Ok(())
             }
-            "env" => {
-                self.send_text(&format!("{rest}={}", std::env::var(rest).unwrap_or_else(|_| "(unset)".to_owned())))
-            }
+            "env" => self.send_text(&format!(
+                "{rest}={}",
+                std::env::var(rest).unwrap_or_else(|_| "(unset)".to_owned())
+            )),
             "socket" => self.send_text(&host_requests::request_upgrade(Path::new(rest))),
-            "pwd" => self.send_text(&std::env::current_dir().unwrap_or_default().display().to_string()),
+            "pwd" => {
+                self.send_text(&std::env::current_dir().unwrap_or_default().display().to_string())
+            }
             "pid" => self.send_text(&format!("pid {}", std::process::id())),
             _ => match faults::run_command(&mut self.turn, name, rest) {
                 Some(outcome) => outcome,
@@ -195,7 +216,8 @@ impl ScriptRun {
 
     /// Sends one chunk of this prompt's message.
     pub(super) fn send_text(&self, text: &str) -> Result<(), TurnStop> {
-        self.turn.send_update(&wire::chunk_update("agent_message_chunk", &self.message, text))
+        self.turn
+            .send_update(&wire::chunk_update("agent_message_chunk", &self.message, text))
     }
 
     fn switch_mode(&self, wanted: &str) -> Result<(), TurnStop> {
@@ -204,7 +226,9 @@ impl ScriptRun {
             wanted.clone_into(&mut state.settings.mode);
             state.settings.save();
             drop(state);
-            self.turn.send_update(&json!({ "sessionUpdate": "current_mode_update", "currentModeId": wanted }))?;
+            self.turn.send_update(
+                &json!({ "sessionUpdate": "current_mode_update", "currentModeId": wanted }),
+            )?;
         }
         let ScriptedState { settings, cwd, .. } = lock_mutex(&self.state).clone();
         self.send_text(&format!("mode={} model={} cwd={cwd}", settings.mode, settings.model))
@@ -232,14 +256,21 @@ impl ScriptRun {
 
 /// Returns the number at this position of the arguments, or a default.
 pub(super) fn parse_number<T: std::str::FromStr>(rest: &str, place: usize, default: T) -> T {
-    rest.split_whitespace().nth(place).and_then(|word| word.parse().ok()).unwrap_or(default)
+    rest.split_whitespace()
+        .nth(place)
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(default)
 }
 
 /// Returns the update that opens a tool call, or the one that ends it.
 fn tool_update(id: &str, opens: bool) -> Value {
     match opens {
-        true => json!({ "sessionUpdate": "tool_call", "toolCallId": id, "title": "a tool", "status": "in_progress" }),
-        false => json!({ "sessionUpdate": "tool_call_update", "toolCallId": id, "status": "completed" }),
+        true => {
+            json!({ "sessionUpdate": "tool_call", "toolCallId": id, "title": "a tool", "status": "in_progress" })
+        }
+        false => {
+            json!({ "sessionUpdate": "tool_call_update", "toolCallId": id, "status": "completed" })
+        }
     }
 }
 
@@ -248,17 +279,22 @@ fn plain_update(name: &str, rest: &str) -> Value {
     match name {
         "plan" => json!({ "sessionUpdate": "plan",
             "entries": [{ "content": "one step", "priority": "high", "status": "in_progress" }] }),
-        "tool" => json!({ "sessionUpdate": "tool_call", "toolCallId": "tool-1", "title": "a tool", "kind": "execute",
-            "status": "completed", "content": [{ "type": "diff", "path": "/a.txt", "oldText": "a\n", "newText": "b\n" }] }),
+        "tool" => {
+            json!({ "sessionUpdate": "tool_call", "toolCallId": "tool-1", "title": "a tool", "kind": "execute",
+            "status": "completed", "content": [{ "type": "diff", "path": "/a.txt", "oldText": "a\n", "newText": "b\n" }] })
+        }
         "title" => json!({ "sessionUpdate": "session_info_update", "title": rest }),
         "usage" => usage_update(rest),
         "commands" => commands_update(),
-        _ => json!({ "sessionUpdate": "from_the_future", "novel": { "deep": [1, 2.50, "x"] }, "_meta": { "k": null } }),
+        _ => {
+            json!({ "sessionUpdate": "from_the_future", "novel": { "deep": [1, 2.50, "x"] }, "_meta": { "k": null } })
+        }
     }
 }
 
 pub(super) fn commands_update() -> Value {
-    let commands = ["echo", "ask"].map(|name| json!({ "name": name, "description": format!("the command {name}") }));
+    let commands = ["echo", "ask"]
+        .map(|name| json!({ "name": name, "description": format!("the command {name}") }));
     json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands })
 }
 
@@ -266,7 +302,8 @@ pub(super) fn commands_update() -> Value {
 fn usage_update(rest: &str) -> Value {
     let mut update = json!({ "sessionUpdate": "usage_update", "used": 100, "size": 1000 });
     if let Some((amount, currency)) = rest.split_once(' ') {
-        update["cost"] = json!({ "amount": amount.parse::<f64>().unwrap_or_default(), "currency": currency });
+        update["cost"] =
+            json!({ "amount": amount.parse::<f64>().unwrap_or_default(), "currency": currency });
     }
     update
 }

@@ -52,12 +52,24 @@ struct ScriptedAgent {
 }
 
 /// Serves one client until its input ends.
-pub fn run(flags: Flags, input: impl BufRead, output: impl Write + Send + 'static) -> io::Result<()> {
-    let mut record =
-        flags.record.as_ref().map(|path| OpenOptions::new().create(true).append(true).open(path)).transpose()?;
+pub fn run(
+    flags: Flags,
+    input: impl BufRead,
+    output: impl Write + Send + 'static,
+) -> io::Result<()> {
+    let mut record = flags
+        .record
+        .as_ref()
+        .map(|path| OpenOptions::new().create(true).append(true).open(path))
+        .transpose()?;
     let peer = Arc::new(AgentPeer::new(MessageWriter::new(output)));
-    let mut agent =
-        ScriptedAgent { flags: Arc::new(flags), peer, sessions: HashMap::new(), created: 0, authenticated: false };
+    let mut agent = ScriptedAgent {
+        flags: Arc::new(flags),
+        peer,
+        sessions: HashMap::new(),
+        created: 0,
+        authenticated: false,
+    };
     append_sign(&agent.flags, "+")?;
     let mut reader = MessageReader::new(input);
     while let Some(message) = reader.next_message()? {
@@ -71,7 +83,11 @@ pub fn run(flags: Flags, input: impl BufRead, output: impl Write + Send + 'stati
 /// Appends a sign to the counter file. Short appends of several agents do not mix.
 fn append_sign(flags: &Flags, sign: &str) -> io::Result<()> {
     let Some(path) = &flags.count else { return Ok(()) };
-    OpenOptions::new().create(true).append(true).open(path)?.write_all(format!("{sign}\n").as_bytes())
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)?
+        .write_all(format!("{sign}\n").as_bytes())
 }
 
 fn is_echo(line: &[u8]) -> bool {
@@ -90,8 +106,12 @@ fn record_line(record: Option<&mut File>, line: &[u8]) -> io::Result<()> {
 impl ScriptedAgent {
     fn handle_message(&mut self, message: RpcMessage, line: &[u8]) -> io::Result<()> {
         match message {
-            RpcMessage::Request { id, method, params } => self.handle_request(&id, &method, &params, line),
-            RpcMessage::Notification { method, params } => self.handle_notification(&method, &params, line),
+            RpcMessage::Request { id, method, params } => {
+                self.handle_request(&id, &method, &params, line)
+            }
+            RpcMessage::Notification { method, params } => {
+                self.handle_notification(&method, &params, line)
+            }
             RpcMessage::Response { id, answer } => {
                 self.peer.pass_answer(id, answer);
                 Ok(())
@@ -101,13 +121,15 @@ impl ScriptedAgent {
             // This agent's own parser accepts less than a real agent's.
             RpcMessage::Malformed(why) => match wharf_json::Json::parse(line) {
                 Ok(odd) => self.handle_message(wire::parse_value(odd.to_value()), line),
-                Err(_) => {
-                    self.send_message(&wire::error_frame(&Value::Null, wire::error_object(wire::PARSE_ERROR, why)))
-                }
+                Err(_) => self.send_message(&wire::error_frame(
+                    &Value::Null,
+                    wire::error_object(wire::PARSE_ERROR, why),
+                )),
             },
-            RpcMessage::Invalid(id) => {
-                self.send_message(&wire::error_frame(&id, wire::error_object(wire::INVALID_REQUEST, "Invalid request")))
-            }
+            RpcMessage::Invalid(id) => self.send_message(&wire::error_frame(
+                &id,
+                wire::error_object(wire::INVALID_REQUEST, "Invalid request"),
+            )),
         }
     }
 
@@ -119,7 +141,13 @@ impl ScriptedAgent {
         self.send_message(&wire::update_frame(session, update))
     }
 
-    fn handle_request(&mut self, id: &Value, method: &str, params: &Value, line: &[u8]) -> io::Result<()> {
+    fn handle_request(
+        &mut self,
+        id: &Value,
+        method: &str,
+        params: &Value,
+        line: &[u8],
+    ) -> io::Result<()> {
         self.answer_request(id, method, params, line)?;
         if matches!(method, "session/new" | "session/load" | "session/resume" | "session/fork") {
             append_sign(&self.flags, "-")?;
@@ -130,7 +158,13 @@ impl ScriptedAgent {
         Ok(())
     }
 
-    fn answer_request(&mut self, id: &Value, method: &str, params: &Value, line: &[u8]) -> io::Result<()> {
+    fn answer_request(
+        &mut self,
+        id: &Value,
+        method: &str,
+        params: &Value,
+        line: &[u8],
+    ) -> io::Result<()> {
         let flags = Arc::clone(&self.flags);
         if flags.die_on.iter().any(|named| named == method) {
             std::process::exit(3);
@@ -155,15 +189,19 @@ impl ScriptedAgent {
             return self.peer.output().send_bytes(format!("{answer}\n").as_bytes());
         }
         if let Some((_, code)) = flags.error_on.iter().find(|(named, _)| named == method) {
-            return self
-                .send_message(&wire::error_frame(id, wire::error_object(*code, format!("{method} fails as told"))));
+            return self.send_message(&wire::error_frame(
+                id,
+                wire::error_object(*code, format!("{method} fails as told")),
+            ));
         }
         match method {
             "session/prompt" => return self.start_prompt(id, params),
             "session/new" if self.may_start() => return self.new_session(id, params),
             "session/load" | "session/resume" => return self.load_session(id, method, params),
             "session/fork" if flags.fork => return self.fork_session(id, params),
-            "session/set_mode" | "session/set_config_option" => return self.change_setting(id, method, params),
+            "session/set_mode" | "session/set_config_option" => {
+                return self.change_setting(id, method, params);
+            }
             "session/set_model" if flags.models || flags.split_models => {
                 return self.change_setting(id, method, params);
             }
@@ -183,7 +221,10 @@ impl ScriptedAgent {
         let Some((_, members)) = self.flags.add_to.iter().find(|(named, _)| named == method) else {
             return self.send_message(&answer);
         };
-        let answer = answer.to_string().replacen(r#""result":{"#, &format!(r#""result":{{{members},"#), 1);
+        let answer =
+            answer
+                .to_string()
+                .replacen(r#""result":{"#, &format!(r#""result":{{{members},"#), 1);
         self.peer.output().send_bytes(format!("{answer}\n").as_bytes())
     }
 
@@ -193,7 +234,9 @@ impl ScriptedAgent {
 
     fn make_answer(&mut self, method: &str, params: &Value) -> RpcResult {
         match method {
-            "initialize" => Ok(initialize::initialize_answer(&self.flags, &params["clientCapabilities"])),
+            "initialize" => {
+                Ok(initialize::initialize_answer(&self.flags, &params["clientCapabilities"]))
+            }
             "authenticate" => {
                 self.authenticated = true;
                 Ok(json!({}))
@@ -202,11 +245,16 @@ impl ScriptedAgent {
                 self.authenticated = false;
                 Ok(json!({}))
             }
-            "session/new" => Err(wire::error_object(wire::AUTH_REQUIRED, "Authentication required")),
+            "session/new" => {
+                Err(wire::error_object(wire::AUTH_REQUIRED, "Authentication required"))
+            }
             "session/close" if self.flags.close => {
                 let session = params["sessionId"].as_str().unwrap_or_default();
                 self.signal_turns(|id| id == session, || PromptSignal::Cancel);
-                self.sessions.remove(session).map(|_| json!({})).ok_or_else(|| wire::unknown_session_error(session))
+                self.sessions
+                    .remove(session)
+                    .map(|_| json!({}))
+                    .ok_or_else(|| wire::unknown_session_error(session))
             }
             // Any session can be deleted: those of other processes are on the same disk.
             "session/delete" if self.flags.delete => {
@@ -215,7 +263,10 @@ impl ScriptedAgent {
                 self.sessions.remove(session);
                 Ok(json!({}))
             }
-            _ => Err(wire::error_object(wire::METHOD_NOT_FOUND, format!("Method not found: {method}"))),
+            _ => Err(wire::error_object(
+                wire::METHOD_NOT_FOUND,
+                format!("Method not found: {method}"),
+            )),
         }
     }
 
@@ -241,8 +292,11 @@ impl ScriptedAgent {
         let ready = !self.flags.ready;
         let settings = ScriptedSettings::load(&self.flags, session);
         let state = ScriptedState { settings, cwd, ready };
-        let entry =
-            ScriptedSession { state: Arc::new(Mutex::new(state.clone())), running: Arc::default(), newest: None };
+        let entry = ScriptedSession {
+            state: Arc::new(Mutex::new(state.clone())),
+            running: Arc::default(),
+            newest: None,
+        };
         self.sessions.insert(session.to_owned(), entry);
         state
     }
@@ -250,7 +304,8 @@ impl ScriptedAgent {
     /// Sends the messages that follow the opening of a session, or holds them until `session/ready` if that was
     /// advertised.
     fn send_opening_updates(&self, session: &str) -> io::Result<()> {
-        let is_ready = self.sessions.get(session).is_some_and(|known| lock_mutex(&known.state).ready);
+        let is_ready =
+            self.sessions.get(session).is_some_and(|known| lock_mutex(&known.state).ready);
         if is_ready && (self.flags.commands || self.flags.ready) {
             return self.send_update(session, &script::commands_update());
         }
@@ -281,18 +336,24 @@ impl ScriptedAgent {
         let has_it = if is_load { !self.flags.no_load } else { self.flags.resume };
         let session = params["sessionId"].as_str().unwrap_or_default().to_owned();
         if !has_it {
-            let fault = wire::error_object(wire::METHOD_NOT_FOUND, format!("Method not found: {method}"));
+            let fault =
+                wire::error_object(wire::METHOD_NOT_FOUND, format!("Method not found: {method}"));
             return self.send_message(&wire::error_frame(id, fault));
         }
         if self.flags.forget {
-            return self.send_message(&wire::error_frame(id, wire::unknown_session_error(&session)));
+            return self
+                .send_message(&wire::error_frame(id, wire::unknown_session_error(&session)));
         }
         let state = self.add_session(&session, params);
         let replays = is_load || self.flags.replay_on_resume;
         if replays && !self.flags.replay_after_load {
             self.send_replay(&session)?;
         }
-        let told = if self.flags.silent_load { json!({}) } else { state.settings.opening_answer(&self.flags) };
+        let told = if self.flags.silent_load {
+            json!({})
+        } else {
+            state.settings.opening_answer(&self.flags)
+        };
         self.send_result(method, id, told)?;
         if self.flags.replay_forever {
             loop {
@@ -368,7 +429,10 @@ impl ScriptedAgent {
 
     fn withdraw_prompt(&self, request: &Value) {
         for session in self.sessions.values() {
-            for running in lock_mutex(&session.running).iter().filter(|running| running.request == *request) {
+            for running in lock_mutex(&session.running)
+                .iter()
+                .filter(|running| running.request == *request)
+            {
                 let _ = running.turn.try_send(PromptSignal::Withdraw);
             }
         }
@@ -379,7 +443,9 @@ impl ScriptedAgent {
         let parts: HashMap<String, &RawValue> = serde_json::from_slice(line)?;
         let part = |name: &str| parts.get(name).map_or("null", |raw| raw.get());
         let frame = match parts.get("id") {
-            Some(id) => format!(r#"{{"jsonrpc":"2.0","id":{},"result":{}}}"#, id.get(), part("params")),
+            Some(id) => {
+                format!(r#"{{"jsonrpc":"2.0","id":{},"result":{}}}"#, id.get(), part("params"))
+            }
             None => format!(r#"{{"jsonrpc":"2.0","method":"_noted","params":{}}}"#, part("params")),
         };
         self.peer.output().send_bytes(format!("{frame}\n").as_bytes())
@@ -392,13 +458,19 @@ impl ScriptedAgent {
             return refuse(wire::unknown_session_error(&name));
         };
         if !lock_mutex(&session.state).ready {
-            return refuse(wire::error_object(wire::INVALID_REQUEST, "a prompt came before session/ready"));
+            return refuse(wire::error_object(
+                wire::INVALID_REQUEST,
+                "a prompt came before session/ready",
+            ));
         }
         let mut running = lock_mutex(&session.running);
         if !running.is_empty() {
             match self.flags.overlap {
                 OverlapReaction::Reject => {
-                    return refuse(wire::error_object(wire::INVALID_REQUEST, "a prompt is already running"));
+                    return refuse(wire::error_object(
+                        wire::INVALID_REQUEST,
+                        "a prompt is already running",
+                    ));
                 }
                 OverlapReaction::Ignore => return Ok(()),
                 OverlapReaction::Supersede => {

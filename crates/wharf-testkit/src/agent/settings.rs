@@ -40,7 +40,12 @@ impl ScriptedSettings {
     }
 
     /// Changes one value as the request says. Returns the result of the request.
-    pub(super) fn apply_request(&mut self, flags: &Flags, method: &str, params: &Value) -> Result<Value, Value> {
+    pub(super) fn apply_request(
+        &mut self,
+        flags: &Flags,
+        method: &str,
+        params: &Value,
+    ) -> Result<Value, Value> {
         if flags.fixed_mode || flags.no_modes {
             return Err(wire::error_object(wire::INVALID_PARAMS, "nothing can be set"));
         }
@@ -63,7 +68,8 @@ impl ScriptedSettings {
     }
 
     fn set_value(&mut self, flags: &Flags, name: &str, value: &str) -> Result<(), Value> {
-        let unknown = || wire::error_object(wire::INVALID_PARAMS, format!("there is no option {name}"));
+        let unknown =
+            || wire::error_object(wire::INVALID_PARAMS, format!("there is no option {name}"));
         let place = match name {
             "mode" => &mut self.mode,
             "model" => &mut self.model,
@@ -71,13 +77,15 @@ impl ScriptedSettings {
             _ => return Err(unknown()),
         };
         if flags.refuse_same && place == value {
-            let mut fault = wire::error_object(wire::INVALID_PARAMS, format!("already in that {name}"));
+            let mut fault =
+                wire::error_object(wire::INVALID_PARAMS, format!("already in that {name}"));
             fault["data"] = json!({ "current": value });
             return Err(fault);
         }
         value.clone_into(place);
         if flags.split_models && name == "model" {
-            let (model, effort) = value.trim_end_matches(']').split_once('[').unwrap_or((value, "low"));
+            let (model, effort) =
+                value.trim_end_matches(']').split_once('[').unwrap_or((value, "low"));
             (self.model, self.effort) = (model.to_owned(), effort.to_owned());
         } else if name != "effort" {
             "low".clone_into(&mut self.effort);
@@ -93,7 +101,9 @@ impl ScriptedSettings {
             (ChangeReport::Nothing, _) => Vec::new(),
             (ChangeReport::Both, _) => vec![mode, options],
             (ChangeReport::Before | ChangeReport::After, "session/set_mode") => vec![mode],
-            (ChangeReport::Before | ChangeReport::After, "session/set_config_option") => vec![options],
+            (ChangeReport::Before | ChangeReport::After, "session/set_config_option") => {
+                vec![options]
+            }
             (ChangeReport::Before | ChangeReport::After, _) => Vec::new(),
         }
     }
@@ -120,7 +130,8 @@ impl ScriptedSettings {
             } else {
                 (&["small", "large"], self.model.clone())
             };
-            let models: Vec<Value> = ids.iter().map(|id| json!({ "modelId": id, "name": id })).collect();
+            let models: Vec<Value> =
+                ids.iter().map(|id| json!({ "modelId": id, "name": id })).collect();
             opened["models"] = json!({ "currentModelId": current, "availableModels": models });
         }
         opened
@@ -128,7 +139,8 @@ impl ScriptedSettings {
 
     /// Returns the complete list of config options.
     fn config_options(&self, flags: &Flags) -> Value {
-        let mut options = vec![select_option("model", "Model", Some("model"), &self.model, &["small", "large"])];
+        let mut options =
+            vec![select_option("model", "Model", Some("model"), &self.model, &["small", "large"])];
         if flags.mode_option || flags.only_options {
             options.push(select_option("mode", "Mode", Some("mode"), &self.mode, &["ask", "auto"]));
         }
@@ -142,8 +154,15 @@ impl ScriptedSettings {
     }
 }
 
-fn select_option(id: &str, name: &str, category: Option<&str>, current: &str, values: &[&str]) -> Value {
-    let choices: Vec<Value> = values.iter().map(|value| json!({ "value": value, "name": value })).collect();
+fn select_option(
+    id: &str,
+    name: &str,
+    category: Option<&str>,
+    current: &str,
+    values: &[&str],
+) -> Value {
+    let choices: Vec<Value> =
+        values.iter().map(|value| json!({ "value": value, "name": value })).collect();
     let mut option = json!({ "id": id, "name": name, "type": "select", "currentValue": current, "options": choices });
     if let Some(category) = category {
         option["category"] = category.into();

@@ -27,7 +27,11 @@ pub enum FrameDirection {
 
 /// Reads a transcript.
 pub fn read_transcript(path: &Path) -> io::Result<Vec<TranscriptRecord>> {
-    fs::read_to_string(path)?.lines().filter(|line| !line.trim().is_empty()).map(parse_record).collect()
+    fs::read_to_string(path)?
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(parse_record)
+        .collect()
 }
 
 fn parse_record(line: &str) -> io::Result<TranscriptRecord> {
@@ -41,13 +45,23 @@ fn parse_record(line: &str) -> io::Result<TranscriptRecord> {
 }
 
 /// Serves one client from the transcript until its input ends.
-pub(super) fn play_transcript(path: &Path, input: impl BufRead, output: impl Write + Send + 'static) -> io::Result<()> {
-    let mut player = TranscriptPlayer { records: read_transcript(path)?, next: 0, output: MessageWriter::new(output) };
+pub(super) fn play_transcript(
+    path: &Path,
+    input: impl BufRead,
+    output: impl Write + Send + 'static,
+) -> io::Result<()> {
+    let mut player = TranscriptPlayer {
+        records: read_transcript(path)?,
+        next: 0,
+        output: MessageWriter::new(output),
+    };
     let mut reader = MessageReader::new(input);
     while let Some(message) = reader.next_message()? {
         match message {
             RpcMessage::Request { id, method, .. } => player.answer_request(&id, &method)?,
-            RpcMessage::Notification { method, .. } => player.follow_message(Some(&method), &Value::Null)?,
+            RpcMessage::Notification { method, .. } => {
+                player.follow_message(Some(&method), &Value::Null)?
+            }
             RpcMessage::Response { .. } => player.follow_message(None, &Value::Null)?,
             RpcMessage::Malformed(_) | RpcMessage::Invalid(_) => {}
         }
@@ -65,7 +79,10 @@ struct TranscriptPlayer {
 impl TranscriptPlayer {
     fn answer_request(&mut self, id: &Value, method: &str) -> io::Result<()> {
         if self.find_message(Some(method)).is_none() {
-            let fault = wire::error_object(wire::METHOD_NOT_FOUND, format!("not in the transcript: {method}"));
+            let fault = wire::error_object(
+                wire::METHOD_NOT_FOUND,
+                format!("not in the transcript: {method}"),
+            );
             return self.output.send_message(&wire::error_frame(id, fault));
         }
         self.follow_message(Some(method), id)
@@ -78,13 +95,16 @@ impl TranscriptPlayer {
         self.next = found + 1;
         // A turn may end behind a later message of the client, so the id is replaced in all later frames.
         for record in &mut self.records[found + 1..] {
-            let is_answer = record.dir == FrameDirection::FromAgent && record.msg.get("method").is_none();
+            let is_answer =
+                record.dir == FrameDirection::FromAgent && record.msg.get("method").is_none();
             if method.is_some() && is_answer && record.msg["id"] == recorded_id {
                 record.msg["id"] = id.clone();
                 break;
             }
         }
-        while let Some(TranscriptRecord { dir: FrameDirection::FromAgent, msg }) = self.records.get(self.next) {
+        while let Some(TranscriptRecord { dir: FrameDirection::FromAgent, msg }) =
+            self.records.get(self.next)
+        {
             self.output.send_message(msg)?;
             self.next += 1;
         }

@@ -27,7 +27,9 @@ pub struct ReceivedFrame {
 
 impl ReceivedFrame {
     pub(super) fn parse(raw: &str) -> Self {
-        let body = wharf_json::Json::parse(raw.as_bytes()).map(wharf_json::Json::to_value).unwrap_or_default();
+        let body = wharf_json::Json::parse(raw.as_bytes())
+            .map(wharf_json::Json::to_value)
+            .unwrap_or_default();
         Self { raw: raw.to_owned(), body }
     }
 
@@ -56,7 +58,9 @@ impl ReceivedFrame {
 
     /// Returns the text of an `agent_message_chunk`.
     pub fn chunk_text(&self) -> Option<&str> {
-        let update = self.update().filter(|update| update["sessionUpdate"] == "agent_message_chunk")?;
+        let update = self
+            .update()
+            .filter(|update| update["sessionUpdate"] == "agent_message_chunk")?;
         update["content"]["text"].as_str()
     }
 

@@ -57,7 +57,9 @@ struct ReceivedFrames {
 
 impl std::fmt::Debug for TestClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("frames", &lock_mutex(&self.0.seen).frames.len()).finish_non_exhaustive()
+        f.debug_struct("Client")
+            .field("frames", &lock_mutex(&self.0.seen).frames.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -77,9 +79,9 @@ impl PendingCall {
         let Self { client, id, method, answer } = self;
         match tokio::time::timeout(client.wait_limit(), answer).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => {
-                client.panic_with_transcript(&format!("the connection was lost before the answer to {method} ({id})"))
-            }
+            Ok(Err(_)) => client.panic_with_transcript(&format!(
+                "the connection was lost before the answer to {method} ({id})"
+            )),
             Err(_) => client.panic_with_transcript(&format!("no answer to {method} ({id})")),
         }
     }
@@ -89,9 +91,9 @@ impl PendingCall {
         let Self { client, id, method, answer } = self;
         match tokio::time::timeout(client.wait_limit(), answer).await {
             Ok(answer) => answer.ok(),
-            Err(_) => {
-                client.panic_with_transcript(&format!("no answer to {method} ({id}), and no end of the connection"))
-            }
+            Err(_) => client.panic_with_transcript(&format!(
+                "no answer to {method} ({id}), and no end of the connection"
+            )),
         }
     }
 }
@@ -107,7 +109,9 @@ impl TestClient {
     }
 
     /// Creates a client on a connected socket.
-    pub fn from_socket<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(socket: WebSocketStream<S>) -> Self {
+    pub fn from_socket<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        socket: WebSocketStream<S>,
+    ) -> Self {
         let (sink, stream) = transport::split_socket(socket);
         Self::from_transport(sink, stream)
     }
@@ -143,8 +147,10 @@ impl TestClient {
     }
 
     async fn receive_frame(&self, frame: ReceivedFrame) {
-        let reply =
-            lock_mutex(&self.0.responder).as_ref().filter(|_| frame.is_request()).and_then(|answer| answer(&frame));
+        let reply = lock_mutex(&self.0.responder)
+            .as_ref()
+            .filter(|_| frame.is_request())
+            .and_then(|answer| answer(&frame));
         let id = frame.body["id"].clone();
         {
             let mut seen = lock_mutex(&self.0.seen);
@@ -178,15 +184,18 @@ impl TestClient {
     }
 
     pub async fn send_notification(&self, method: &str, params: Value) {
-        self.send_raw(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string()).await;
+        self.send_raw(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string())
+            .await;
     }
 
     pub async fn send_result(&self, id: &Value, result: Value) {
-        self.send_raw(&json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string()).await;
+        self.send_raw(&json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string())
+            .await;
     }
 
     pub async fn send_error(&self, id: &Value, error: Value) {
-        self.send_raw(&json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string()).await;
+        self.send_raw(&json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string())
+            .await;
     }
 
     /// Sends a request and waits for its answer.
@@ -201,7 +210,12 @@ impl TestClient {
     }
 
     /// Sends a request with a given id, without waiting.
-    pub async fn start_request_with_id(&self, id: Value, method: &str, params: Value) -> PendingCall {
+    pub async fn start_request_with_id(
+        &self,
+        id: Value,
+        method: &str,
+        params: Value,
+    ) -> PendingCall {
         let answer = self.register_call(&id);
         let frame = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         self.send_raw(&frame.to_string()).await;
@@ -218,14 +232,19 @@ impl TestClient {
     }
 
     /// Answers every later request of the agent for which the function has an answer.
-    pub fn respond_with(&self, answer: impl Fn(&ReceivedFrame) -> Option<Result<Value, Value>> + Send + 'static) {
+    pub fn respond_with(
+        &self,
+        answer: impl Fn(&ReceivedFrame) -> Option<Result<Value, Value>> + Send + 'static,
+    ) {
         *lock_mutex(&self.0.responder) = Some(Box::new(answer));
     }
 
     /// Answers every later permission with this option.
     pub fn choose_option(&self, option: &str) {
         let result = json!({ "outcome": { "outcome": "selected", "optionId": option } });
-        self.respond_with(move |ask| (ask.method() == "session/request_permission").then(|| Ok(result.clone())));
+        self.respond_with(move |ask| {
+            (ask.method() == "session/request_permission").then(|| Ok(result.clone()))
+        });
     }
 
     /// Returns the next frame after the cursor.
@@ -250,7 +269,9 @@ impl TestClient {
             let arrived = self.0.arrived.notified();
             {
                 let mut seen = lock_mutex(&self.0.seen);
-                if let Some(place) = seen.frames.get(from..).and_then(|rest| rest.iter().position(fits)) {
+                if let Some(place) =
+                    seen.frames.get(from..).and_then(|rest| rest.iter().position(fits))
+                {
                     seen.cursor = from + place + 1;
                     return Some(seen.frames[from + place].clone());
                 }
@@ -270,17 +291,24 @@ impl TestClient {
 
     /// Waits for a message chunk with exactly this text.
     pub async fn expect_text(&self, text: &str) -> ReceivedFrame {
-        self.expect(&format!("chunk {text:?}"), |frame| frame.chunk_text() == Some(text)).await
+        self.expect(&format!("chunk {text:?}"), |frame| frame.chunk_text() == Some(text))
+            .await
     }
 
     /// Waits for a request of the agent.
     pub async fn expect_request(&self, method: &str) -> ReceivedFrame {
-        self.expect(&format!("request {method}"), |frame| frame.is_request() && frame.method() == method).await
+        self.expect(&format!("request {method}"), |frame| {
+            frame.is_request() && frame.method() == method
+        })
+        .await
     }
 
     /// Waits for a notification other than an update.
     pub async fn expect_notification(&self, method: &str) -> ReceivedFrame {
-        self.expect(&format!("notification {method}"), |frame| !frame.is_request() && frame.method() == method).await
+        self.expect(&format!("notification {method}"), |frame| {
+            !frame.is_request() && frame.method() == method
+        })
+        .await
     }
 
     /// Waits until the connection has ended and returns the reason: `closed CODE REASON`, `lost: …` or `ended`.
@@ -302,7 +330,11 @@ impl TestClient {
 
     /// Returns the texts of all message chunks received so far, in order.
     pub fn chunk_texts(&self) -> Vec<String> {
-        lock_mutex(&self.0.seen).frames.iter().filter_map(|frame| frame.chunk_text().map(str::to_owned)).collect()
+        lock_mutex(&self.0.seen)
+            .frames
+            .iter()
+            .filter_map(|frame| frame.chunk_text().map(str::to_owned))
+            .collect()
     }
 
     fn panic_with_transcript(&self, why: &str) -> ! {
@@ -310,8 +342,11 @@ impl TestClient {
         let last = seen.frames.iter().rev().take(25).rev();
         let lines: Vec<String> = last.map(|frame| frame.raw.chars().take(400).collect()).collect();
         let closed = seen.closed.as_deref().unwrap_or("open");
-        let text =
-            format!("{why}\nconnection: {closed}; {} frames, the last:\n{}", seen.frames.len(), lines.join("\n"));
+        let text = format!(
+            "{why}\nconnection: {closed}; {} frames, the last:\n{}",
+            seen.frames.len(),
+            lines.join("\n")
+        );
         drop(seen);
         panic!("{text}")
     }

@@ -25,7 +25,9 @@ where
 {
     let (sink, stream) = socket.split();
     let frames = stream.filter_map(|message| {
-        future::ready(message.map_or_else(|error| Some(Err(format!("lost: {error}"))), message_text))
+        future::ready(
+            message.map_or_else(|error| Some(Err(format!("lost: {error}"))), message_text),
+        )
     });
     (Box::new(SocketSink(sink)), frames.boxed())
 }
@@ -35,7 +37,9 @@ fn message_text(message: Message) -> Option<Result<String, String>> {
         Message::Text(text) => Some(Ok(text.as_str().to_owned())),
         Message::Binary(bytes) => Some(Ok(String::from_utf8_lossy(&bytes).into_owned())),
         Message::Close(None) => Some(Err("closed".to_owned())),
-        Message::Close(Some(frame)) => Some(Err(format!("closed {} {}", u16::from(frame.code), frame.reason.as_str()))),
+        Message::Close(Some(frame)) => {
+            Some(Err(format!("closed {} {}", u16::from(frame.code), frame.reason.as_str())))
+        }
         Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => None,
     }
 }

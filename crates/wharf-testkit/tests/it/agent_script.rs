@@ -20,8 +20,11 @@ fn allow_once() -> Value {
 #[test]
 fn commands_run_in_order() -> Result<()> {
     let (mut agent, session) = open_scripted_agent(&[])?;
-    let (text, reason) =
-        prompt_for_text(&mut agent, &session, "echo one; plan ;echo  two;stop max_tokens; echo three")?;
+    let (text, reason) = prompt_for_text(
+        &mut agent,
+        &session,
+        "echo one; plan ;echo  two;stop max_tokens; echo three",
+    )?;
     assert_eq!((text.as_str(), reason), ("onetwo", json!("max_tokens")));
     Ok(())
 }
@@ -33,7 +36,10 @@ fn streams_are_numbered_and_of_the_asked_size() -> Result<()> {
         let (_, messages) = agent.send_prompt(&session, command)?;
         for (index, message) in messages.iter().enumerate() {
             let text = chunk_text(message);
-            assert!(text.starts_with(&format!("{index} ")) && text.len() == 60, "{command}: {text:?}");
+            assert!(
+                text.starts_with(&format!("{index} ")) && text.len() == 60,
+                "{command}: {text:?}"
+            );
         }
     }
     Ok(())
@@ -43,8 +49,10 @@ fn streams_are_numbered_and_of_the_asked_size() -> Result<()> {
 fn ticks_carry_the_time_they_were_sent_at() -> Result<()> {
     let (mut agent, session) = open_scripted_agent(&[])?;
     let (_, messages) = agent.send_prompt(&session, "tick 3 500")?;
-    let times: Vec<u128> =
-        messages.iter().filter_map(|message| chunk_text(message).split(' ').nth(2)?.parse().ok()).collect();
+    let times: Vec<u128> = messages
+        .iter()
+        .filter_map(|message| chunk_text(message).split(' ').nth(2)?.parse().ok())
+        .collect();
     assert_eq!(times.len(), 3);
     assert!(times[2] - times[0] >= 900_000, "{times:?}");
     Ok(())
@@ -53,7 +61,8 @@ fn ticks_carry_the_time_they_were_sent_at() -> Result<()> {
 #[test]
 fn a_permission_tells_what_was_chosen() -> Result<()> {
     let (mut agent, session) = open_scripted_agent(&[])?;
-    for (command, id) in [("ask", json!(1)), ("id0", json!(0)), ("stringid", json!("question-é-1"))] {
+    for (command, id) in [("ask", json!(1)), ("id0", json!(0)), ("stringid", json!("question-é-1"))]
+    {
         let prompt = agent.start_prompt(&session, command)?;
         let ask = answer_request(&mut agent, "session/request_permission", allow_once())?;
         assert_eq!(ask["id"], id);
@@ -80,7 +89,9 @@ fn a_withdrawn_permission_tells_the_error() -> Result<()> {
     let (mut agent, session) = open_scripted_agent(&[])?;
     agent.start_prompt(&session, "withdraw")?;
     agent.expect("withdrawal", |message| message["params"]["requestId"] == "to-be-withdrawn")?;
-    agent.send_line(br#"{"jsonrpc":"2.0","id":"to-be-withdrawn","error":{"code":-32800,"message":"gone"}}"#)?;
+    agent.send_line(
+        br#"{"jsonrpc":"2.0","id":"to-be-withdrawn","error":{"code":-32800,"message":"gone"}}"#,
+    )?;
     agent.expect("report", |message| {
         chunk_text(message).starts_with("failed: ") && chunk_text(message).contains("-32800")
     })?;
@@ -115,7 +126,10 @@ fn bad_output_is_bad_and_the_agent_goes_on() -> Result<()> {
     assert!(text.ends_with("ok"));
     assert_eq!(reason, "end_turn");
     let lines = &agent.received[from..];
-    let bad = lines.iter().filter(|line| serde_json::from_slice::<Value>(line).is_err()).count();
+    let bad = lines
+        .iter()
+        .filter(|line| serde_json::from_slice::<Value>(line).is_err())
+        .count();
     assert_eq!(bad, 5);
     assert!(lines.iter().any(|line| std::str::from_utf8(line).is_err()));
     assert!(lines.iter().any(|line| line.len() == 100_000));
@@ -136,7 +150,10 @@ fn raw_output_and_echoes_are_byte_for_byte() -> Result<()> {
     let (mut agent, session) = open_scripted_agent(&[])?;
     let update = r#"{"sessionUpdate":"x",  "n":1.00, "e":"\u00e9;\/", "n":2}"#;
     agent.send_prompt(&session, &format!("rawupdate {update}"))?;
-    let held = agent.received.iter().any(|line| line.ends_with(format!("{update}}}}}").as_bytes()));
+    let held = agent
+        .received
+        .iter()
+        .any(|line| line.ends_with(format!("{update}}}}}").as_bytes()));
     assert!(held);
     agent.send_line(br#"{"jsonrpc":"2.0","id":99999999999999999999,"method":"_echo","params":{"a":1.0,  "a":2}}"#)?;
     let line = agent.next_line()?.context("no echo")?;

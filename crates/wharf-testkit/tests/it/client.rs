@@ -20,7 +20,10 @@ async fn serve_connections(listener: TcpListener) -> Result<()> {
             let value = request.headers().get(name).and_then(|value| value.to_str().ok());
             seen.extend(value.map(str::to_owned));
         }
-        if let Some(first) = request.headers().get("sec-websocket-protocol").and_then(|value| value.to_str().ok())
+        if let Some(first) = request
+            .headers()
+            .get("sec-websocket-protocol")
+            .and_then(|value| value.to_str().ok())
             && let Ok(chosen) = first.split(',').next().unwrap_or_default().parse()
         {
             response.headers_mut().insert("sec-websocket-protocol", chosen);
@@ -55,8 +58,14 @@ async fn connect_client(credentials: Credentials) -> Result<TestClient> {
 
 #[tokio::test]
 async fn each_way_to_show_a_token_is_sent() -> Result<()> {
-    connect_client(Credentials::Bearer("t".into())).await?.expect_text("Bearer t").await;
-    connect_client(Credentials::Subprotocol("t".into())).await?.expect_text("acp.v1, wharf.token.t").await;
+    connect_client(Credentials::Bearer("t".into()))
+        .await?
+        .expect_text("Bearer t")
+        .await;
+    connect_client(Credentials::Subprotocol("t".into()))
+        .await?
+        .expect_text("acp.v1, wharf.token.t")
+        .await;
     connect_client(Credentials::None).await?.expect_text("").await;
     Ok(())
 }

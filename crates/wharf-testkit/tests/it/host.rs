@@ -27,8 +27,14 @@ fn stand_in(folder: &Path, script: &str) -> Result<PathBuf> {
 #[test]
 fn a_host_is_started_killed_restarted_and_cleaned_up() -> Result<()> {
     let folder = TempDir::new()?;
-    let options = HostOptions { binary: Some(stand_in(folder.path(), STAND_IN)?), ..HostOptions::default() };
-    let mut host = options.with_setting("default_agent", "x").with_agent("x", &["a \"b\"".to_owned()]).start_host()?;
+    let options = HostOptions {
+        binary: Some(stand_in(folder.path(), STAND_IN)?),
+        ..HostOptions::default()
+    };
+    let mut host = options
+        .with_setting("default_agent", "x")
+        .with_agent("x", &["a \"b\"".to_owned()])
+        .start_host()?;
     assert_eq!(host.ws_url(), "ws://127.0.0.1:1/acp");
     assert_eq!(host.token(), "secret");
     assert_eq!(host.socket_path(), host.state_dir().join("socket"));
@@ -52,9 +58,15 @@ fn a_host_is_started_killed_restarted_and_cleaned_up() -> Result<()> {
 fn a_host_that_does_not_start_is_reported_with_its_stderr() -> Result<()> {
     let folder = TempDir::new()?;
     let script = "#!/bin/sh\necho 'no such flag' >&2\nexit 2\n";
-    let options = HostOptions { binary: Some(stand_in(folder.path(), script)?), ..HostOptions::default() };
+    let options = HostOptions {
+        binary: Some(stand_in(folder.path(), script)?),
+        ..HostOptions::default()
+    };
     let error = format!("{:?}", options.start_host().err().context("it started")?);
-    assert!(error.contains("no such flag") && error.contains("did not say that it listens"), "{error}");
+    assert!(
+        error.contains("no such flag") && error.contains("did not say that it listens"),
+        "{error}"
+    );
     Ok(())
 }
 
@@ -77,7 +89,10 @@ fn left_processes(host: &TestHost) -> Result<Vec<u32>> {
 #[test]
 fn processes_that_outlive_the_host_end_with_the_test_passed_or_failed() -> Result<()> {
     let folder = TempDir::new()?;
-    let options = HostOptions { binary: Some(stand_in(folder.path(), LEAVING_STAND_IN)?), ..HostOptions::default() };
+    let options = HostOptions {
+        binary: Some(stand_in(folder.path(), LEAVING_STAND_IN)?),
+        ..HostOptions::default()
+    };
     let mut host = options.clone().start_host()?;
     let left = left_processes(&host)?;
     host.kill()?;

@@ -25,12 +25,18 @@ fn spawned_children_survive_their_agent_until_killed() -> Result<()> {
     let pids: Vec<u32> = text.split(' ').skip(1).map(str::parse).collect::<Result<_, _>>()?;
     let pids = Pids(pids);
     assert_eq!(pids.0.len(), 3);
-    assert_eq!(processes::list_descendants(agent.pid()).len(), 2, "the third has no parent any more");
+    assert_eq!(
+        processes::list_descendants(agent.pid()).len(),
+        2,
+        "the third has no parent any more"
+    );
     agent.close_stdin();
     agent.wait_exit()?;
     assert!(pids.0.iter().all(|pid| processes::is_alive(*pid)));
     assert!(pids.0.iter().all(|pid| processes::send_sigterm(*pid)));
-    let left = processes::wait_gone(&pids.0[..], Duration::from_millis(50)).err().context("all obeyed SIGTERM")?;
+    let left = processes::wait_gone(&pids.0[..], Duration::from_millis(50))
+        .err()
+        .context("all obeyed SIGTERM")?;
     assert!(left.len() >= 2);
     assert!(left.iter().all(|pid| processes::send_sigkill(*pid)));
     assert_eq!(processes::wait_gone(&pids.0, WAIT_LIMIT), Ok(()));

@@ -39,23 +39,35 @@ pub(super) fn escape_html(piece: &str) -> Cow<'_, str> {
 }
 
 /// The extensions of Markdown that change where code is, and none: readers differ.
-const READERS: [Options; 2] =
-    [Options::empty(), Options::ENABLE_TABLES.union(Options::ENABLE_FOOTNOTES).union(Options::ENABLE_TASKLISTS)];
+const READERS: [Options; 2] = [
+    Options::empty(),
+    Options::ENABLE_TABLES
+        .union(Options::ENABLE_FOOTNOTES)
+        .union(Options::ENABLE_TASKLISTS),
+];
 
 /// Returns where HTML begins for any reader.
 fn find_html(text: &str) -> BTreeSet<usize> {
-    let events = READERS.into_iter().flat_map(|options| Parser::new_ext(text, options).into_offset_iter());
-    let is_html = |event: &Event<'_>| matches!(event, Event::Start(Tag::HtmlBlock) | Event::InlineHtml(_));
+    let events = READERS
+        .into_iter()
+        .flat_map(|options| Parser::new_ext(text, options).into_offset_iter());
+    let is_html =
+        |event: &Event<'_>| matches!(event, Event::Start(Tag::HtmlBlock) | Event::InlineHtml(_));
     let html = events.filter(|(event, _)| is_html(event));
-    html.filter_map(|(_, range)| Some(range.start + text.get(range)?.find('<')?)).collect()
+    html.filter_map(|(_, range)| Some(range.start + text.get(range)?.find('<')?))
+        .collect()
 }
 
 /// Returns the parts of the text that are code for every reader. A cell of a table cuts code in two, for example.
 fn find_code(text: &str) -> Vec<Range<usize>> {
-    let is_code = |event: &Event<'_>| matches!(event, Event::Code(_) | Event::Start(Tag::CodeBlock(_)));
+    let is_code =
+        |event: &Event<'_>| matches!(event, Event::Code(_) | Event::Start(Tag::CodeBlock(_)));
     let [plain, extended] = READERS.map(|options| {
         let events = Parser::new_ext(text, options).into_offset_iter();
-        events.filter(|(event, _)| is_code(event)).map(|(_, range)| range).collect::<Vec<_>>()
+        events
+            .filter(|(event, _)| is_code(event))
+            .map(|(_, range)| range)
+            .collect::<Vec<_>>()
     });
     let mut common = Vec::new();
     let mut passed = 0;
@@ -87,7 +99,8 @@ fn close_fence(text: &str) -> Option<String> {
     let probe = format!("{text}\n\nx");
     let mut events = Parser::new(&probe).into_offset_iter();
     let is_open = |(event, range): &(Event<'_>, Range<usize>)| {
-        matches!(event, Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_)))) && range.end >= probe.len()
+        matches!(event, Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))))
+            && range.end >= probe.len()
     };
     let (_, range) = events.find(is_open)?;
     let block = text.get(range.start..)?.trim_start();

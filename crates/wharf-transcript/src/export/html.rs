@@ -1,11 +1,14 @@
 //! The export for a browser: one file, no script, nothing loaded. All text of agents is escaped.
 
 use wharf_api::{
-    FileDiff, InvisibleFinder, NoticeLevel, RowBody, RowTool, ToolState, TranscriptRow, TurnOutcome, name_character,
+    FileDiff, InvisibleFinder, NoticeLevel, RowBody, RowTool, ToolState, TranscriptRow,
+    TurnOutcome, name_character,
 };
 
 use super::markdown::diff_text;
-use super::{ExportHead, actor_name, command_beside, describe_answer, describe_end, parts_text, show_time};
+use super::{
+    ExportHead, actor_name, command_beside, describe_answer, describe_end, parts_text, show_time,
+};
 
 const STYLE: &str = ":root{color-scheme:light dark;--fg:#1c1c1c;--bg:#fff;--soft:#666;--box:#f4f4f4;--line:#ddd;--mark:#2a6df4;\
 --add:#116329;--addbg:#e6f6ea;--del:#a40e26;--delbg:#ffebe9;--bad:#b3261e;--ask:#8a5a00}\
@@ -26,7 +29,12 @@ summary{cursor:pointer;overflow-wrap:anywhere}.tool summary,.tool .line{font:.9r
 
 pub(super) fn begin(head: &ExportHead) -> String {
     let title = escape(if head.title.is_empty() { &head.session } else { &head.title });
-    let about = escape(&format!("{} in {}, started {}", head.agent, head.directory, show_time(&head.started_at)));
+    let about = escape(&format!(
+        "{} in {}, started {}",
+        head.agent,
+        head.directory,
+        show_time(&head.started_at)
+    ));
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
@@ -40,25 +48,36 @@ pub(super) fn row(row: &TranscriptRow) -> String {
         RowBody::Prompt(prompt) => {
             let again = if prompt.again { " (again)" } else { "" };
             let by = format!("{}{again} · {}", actor_name(&prompt.by), show_time(&row.at));
-            format!("<p class=\"meta\">{}</p>{}", escape(&by), text_block(&parts_text(&prompt.parts)))
+            format!(
+                "<p class=\"meta\">{}</p>{}",
+                escape(&by),
+                text_block(&parts_text(&prompt.parts))
+            )
         }
         RowBody::Message(text) => text_block(&parts_text(&text.parts)),
         RowBody::Thought(text) => details("Thought", &text_block(&parts_text(&text.parts))),
         RowBody::Tool(tool) => details(&row.summary, &tool_details(tool, &row.summary)),
         RowBody::Plan(plan) => {
             let mark = |status: &str| if status == "completed" { '☑' } else { '☐' };
-            let entries = plan.entries.iter().map(|entry| format!("{} {}\n", mark(&entry.status), entry.text));
+            let entries = plan
+                .entries
+                .iter()
+                .map(|entry| format!("{} {}\n", mark(&entry.status), entry.text));
             format!("<b>{}</b>{}", escape(&row.summary), text_block(&entries.collect::<String>()))
         }
         RowBody::Ask(ask) => {
             let detail = ask.subject.text.as_deref().filter(|_| ask.tool.is_none());
-            let detail = detail.filter(|text| !row.summary.contains(text.trim())).map(text_block).unwrap_or_default();
+            let detail = detail
+                .filter(|text| !row.summary.contains(text.trim()))
+                .map(text_block)
+                .unwrap_or_default();
             format!("<b>{}</b> {}{detail}", escape(&row.summary), escape(&describe_answer(ask)))
         }
         RowBody::Notice(_) | RowBody::Unknown => escape(&row.summary),
         RowBody::TurnEnd(end) => {
             let more = describe_end(end);
-            let more = if more.is_empty() { String::new() } else { format!(" · {}", escape(&more)) };
+            let more =
+                if more.is_empty() { String::new() } else { format!(" · {}", escape(&more)) };
             let stderr = end.stderr.as_deref().map(pre).unwrap_or_default();
             format!("{}{more}{stderr}", escape(&row.summary))
         }
@@ -71,7 +90,9 @@ fn class_of(row: &TranscriptRow) -> String {
     let is_bad = match &row.body {
         RowBody::Tool(tool) => matches!(tool.state, ToolState::Failed | ToolState::CutOff),
         RowBody::TurnEnd(end) => matches!(end.outcome, TurnOutcome::Failed | TurnOutcome::CutOff),
-        RowBody::Notice(notice) => matches!(notice.level, NoticeLevel::Error | NoticeLevel::Warning),
+        RowBody::Notice(notice) => {
+            matches!(notice.level, NoticeLevel::Error | NoticeLevel::Warning)
+        }
         RowBody::Prompt(_)
         | RowBody::Message(_)
         | RowBody::Thought(_)
@@ -80,7 +101,8 @@ fn class_of(row: &TranscriptRow) -> String {
         | RowBody::Unknown => false,
     };
     let more = [(is_bad, " bad"), (row.parent.is_some(), " child")];
-    let more: String = more.into_iter().filter(|(is_so, _)| *is_so).map(|(_, class)| class).collect();
+    let more: String =
+        more.into_iter().filter(|(is_so, _)| *is_so).map(|(_, class)| class).collect();
     format!("{}{more}", row.body.kind())
 }
 
@@ -88,7 +110,12 @@ fn tool_details(tool: &RowTool, summary: &str) -> String {
     let mut more = String::new();
     more.extend(command_beside(tool, summary).map(pre));
     more.extend(tool.diffs.iter().map(diff_block));
-    more.extend(tool.output.as_ref().filter(|output| !output.text.is_empty()).map(|output| pre(&output.text)));
+    more.extend(
+        tool.output
+            .as_ref()
+            .filter(|output| !output.text.is_empty())
+            .map(|output| pre(&output.text)),
+    );
     let parts = parts_text(&tool.parts);
     more.extend((!parts.trim().is_empty()).then(|| pre(&parts)));
     more

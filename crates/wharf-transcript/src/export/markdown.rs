@@ -3,7 +3,9 @@
 use wharf_api::{FileDiff, RowBody, RowTool, TranscriptRow};
 
 use super::escape_html::escape_html;
-use super::{ExportHead, actor_name, command_beside, describe_answer, describe_end, parts_text, show_time};
+use super::{
+    ExportHead, actor_name, command_beside, describe_answer, describe_end, parts_text, show_time,
+};
 
 pub(super) fn begin(head: &ExportHead) -> String {
     let title = if head.title.is_empty() { &head.session } else { &head.title };
@@ -28,21 +30,29 @@ fn row_text(row: &TranscriptRow) -> String {
         RowBody::Prompt(prompt) => {
             let again = if prompt.again { " (again)" } else { "" };
             let quoted = quote(&parts_text(&prompt.parts));
-            format!("\n## {}{again} · {}\n\n{quoted}", escape_line(actor_name(&prompt.by)), show_time(&row.at))
+            format!(
+                "\n## {}{again} · {}\n\n{quoted}",
+                escape_line(actor_name(&prompt.by)),
+                show_time(&row.at)
+            )
         }
         RowBody::Message(text) => format!("\n{}\n", parts_text(&text.parts).trim()),
         RowBody::Thought(text) => format!("\n*Thought*\n\n{}", quote(&parts_text(&text.parts))),
         RowBody::Tool(tool) => tool_text(tool, &row.summary),
         RowBody::Plan(plan) => {
             let mark = |status: &str| if status == "completed" { 'x' } else { ' ' };
-            let entries = plan.entries.iter().map(|entry| format!("- [{}] {}\n", mark(&entry.status), entry.text));
+            let entries = plan
+                .entries
+                .iter()
+                .map(|entry| format!("- [{}] {}\n", mark(&entry.status), entry.text));
             format!("\n**Plan**\n\n{}", entries.collect::<String>())
         }
         RowBody::Ask(ask) => {
             let answer = escape_line(&describe_answer(ask));
             let detail = ask.subject.text.as_deref().filter(|_| ask.tool.is_none());
-            let detail =
-                detail.filter(|text| !row.summary.contains(text.trim())).map(|text| format!("\n{}", quote(text)));
+            let detail = detail
+                .filter(|text| !row.summary.contains(text.trim()))
+                .map(|text| format!("\n{}", quote(text)));
             format!("\n{} {answer}\n{}", strong(&row.summary), detail.unwrap_or_default())
         }
         RowBody::Notice(_) | RowBody::Unknown => format!("\n{}\n", emphasis(&row.summary)),
@@ -126,7 +136,9 @@ fn quote(text: &str) -> String {
 /// Returns the text in a code block whose fence is longer than any in the text.
 fn fence(language: &str, text: &str) -> String {
     let lines = text.split(['\n', '\r']);
-    let longest = lines.map(|line| line.trim_start().bytes().take_while(|byte| *byte == b'`').count()).max();
+    let longest = lines
+        .map(|line| line.trim_start().bytes().take_while(|byte| *byte == b'`').count())
+        .max();
     let fence = "`".repeat(longest.unwrap_or_default().max(2) + 1);
     format!("\n{fence}{language}\n{}\n{fence}\n", text.trim_end_matches('\n'))
 }

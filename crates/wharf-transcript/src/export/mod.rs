@@ -6,7 +6,8 @@ mod json;
 mod markdown;
 
 use wharf_api::{
-    AskAnswer, AskState, NoticeLevel, RowActor, RowAsk, RowBody, RowPart, RowTool, RowTurnEnd, TranscriptRow,
+    AskAnswer, AskState, NoticeLevel, RowActor, RowAsk, RowBody, RowPart, RowTool, RowTurnEnd,
+    TranscriptRow,
 };
 
 use crate::turn_end::show_duration;
@@ -108,7 +109,10 @@ fn describe_answer(ask: &RowAsk) -> String {
         words.push("waits for an answer".to_owned());
     }
     if !ask.subject.outside.is_empty() {
-        words.push(format!("outside of the session's directory: {}", ask.subject.outside.join(", ")));
+        words.push(format!(
+            "outside of the session's directory: {}",
+            ask.subject.outside.join(", ")
+        ));
     }
     words.join(" · ")
 }
@@ -121,11 +125,19 @@ fn describe_end(end: &RowTurnEnd) -> String {
             let count = count.filter(|count| *count > 0)?;
             Some(format!("{} {name} tokens", usage.mark_count(&count.to_string())))
         };
-        words.extend([count("input", usage.input), count("output", usage.output)].into_iter().flatten());
+        words.extend(
+            [count("input", usage.input), count("output", usage.output)]
+                .into_iter()
+                .flatten(),
+        );
         let cost = usage.cost.as_ref().filter(|cost| cost.amount > 0.0);
         words.extend(cost.map(|cost| format!("{} {}", cost.format_amount(), cost.currency)));
     }
-    words.extend(end.files.iter().map(|file| format!("{} +{} −{}", file.path, file.added, file.removed)));
+    words.extend(
+        end.files
+            .iter()
+            .map(|file| format!("{} +{} −{}", file.path, file.added, file.removed)),
+    );
     words.join(" · ")
 }
 
@@ -136,7 +148,9 @@ fn is_noise(row: &TranscriptRow) -> bool {
 
 /// Returns the command of a tool call, unless its summary tells it already.
 fn command_beside<'a>(tool: &'a RowTool, summary: &str) -> Option<&'a str> {
-    tool.command.as_deref().filter(|command| command.contains('\n') || !summary.contains(command))
+    tool.command
+        .as_deref()
+        .filter(|command| command.contains('\n') || !summary.contains(command))
 }
 
 /// Returns an ISO 8601 time as people read it, in seconds.

@@ -25,7 +25,11 @@ fn transcript() -> Transcript {
 
 fn export(format: ExportFormat) -> String {
     let log = transcript();
-    let head = ExportHead { session: "sess_1".into(), agent: "demo".into(), ..ExportHead::default() };
+    let head = ExportHead {
+        session: "sess_1".into(),
+        agent: "demo".into(),
+        ..ExportHead::default()
+    };
     let rows = log.rows().iter().enumerate().map(|(index, row)| format.row(row, index == 0));
     format!("{}{}{}", format.begin(&head), rows.collect::<String>(), format.end())
 }
@@ -33,7 +37,12 @@ fn export(format: ExportFormat) -> String {
 #[test]
 fn json_export_holds_all_rows() {
     let value: Value = serde_json::from_str(&export(ExportFormat::Json)).unwrap();
-    let kinds: Vec<_> = value["rows"].as_array().unwrap().iter().map(|row| row["kind"].as_str().unwrap()).collect();
+    let kinds: Vec<_> = value["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["kind"].as_str().unwrap())
+        .collect();
     assert_eq!(kinds, ["prompt", "thought", "tool", "ask", "message", "turn_end"]);
     assert_eq!((&value["fold"], &value["session"]), (&json!(crate::FOLD_NUMBER), &json!("sess_1")));
 }
@@ -58,7 +67,10 @@ fn end_of_a_turn_has_marked_numbers_and_its_cost_as_people_read_it() {
 fn html_export_is_inert() {
     let html = export(ExportFormat::Html);
     assert!(!html.contains("<script") && !html.contains("</pre>\n</pre>"), "{html}");
-    assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && html.contains("[U+202E]txt.exe"), "{html}");
+    assert!(
+        html.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && html.contains("[U+202E]txt.exe"),
+        "{html}"
+    );
     assert!(html.contains("default-src 'none'"));
 }
 
@@ -105,13 +117,21 @@ fn exports_for_people_leave_out_noise() {
     log.update(
         json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": { "amount": 0, "currency": "USD" } }),
     );
-    log.end("prm_1", json!({ "stopReason": "end_turn", "usage": { "inputTokens": 0, "outputTokens": 7 } }));
-    let write = |format: ExportFormat| log.rows().iter().map(|row| format.row(row, false)).collect::<String>();
+    log.end(
+        "prm_1",
+        json!({ "stopReason": "end_turn", "usage": { "inputTokens": 0, "outputTokens": 7 } }),
+    );
+    let write = |format: ExportFormat| {
+        log.rows().iter().map(|row| format.row(row, false)).collect::<String>()
+    };
     let expected = "\n## zed · 1970-01-01 00:00:04 UTC\n\n> run `a_b` \\<now>\n\n**ls \\*\\_a**\n\ndone\n\n\
         *Finished in 5.0 s · 7 output tokens*\n\n---\n";
     assert_eq!(write(ExportFormat::Markdown), expected);
     let html = write(ExportFormat::Html);
-    assert!(!html.contains("of_the_future") && html.contains("<span class=\"line\">ls *_a</span>"), "{html}");
+    assert!(
+        !html.contains("of_the_future") && html.contains("<span class=\"line\">ls *_a</span>"),
+        "{html}"
+    );
     assert!(write(ExportFormat::Json).contains("of_the_future"), "programs get every row");
 }
 
@@ -135,7 +155,9 @@ fn markdown_export_holds_no_live_html() {
     log.think(evil);
     let entries = json!([{ "content": evil, "priority": "low", "status": "pending" }]);
     log.update(json!({ "sessionUpdate": "plan", "entries": entries }));
-    log.update(json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": evil, "kind": "other" }));
+    log.update(
+        json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": evil, "kind": "other" }),
+    );
     let schema = json!({ "type": "object", "properties": {} });
     log.add(AskEvent::Opened(Ask {
         id: AskId(log.log.len() as u64 + 1),
@@ -155,10 +177,14 @@ fn markdown_export_holds_no_live_html() {
         directory: "/w/`<b>`".into(),
         ..ExportHead::default()
     };
-    let rows: String = log.rows().iter().map(|row| ExportFormat::Markdown.row(row, false)).collect();
+    let rows: String =
+        log.rows().iter().map(|row| ExportFormat::Markdown.row(row, false)).collect();
     let text = format!("{}{rows}", ExportFormat::Markdown.begin(&head));
     assert_eq!(find_html(&text), Vec::<String>::new(), "{text}");
-    assert!(text.contains("> <b>code</b>\n") && text.contains("\n<b>code</b>\n"), "code stays as it is: {text}");
+    assert!(
+        text.contains("> <b>code</b>\n") && text.contains("\n<b>code</b>\n"),
+        "code stays as it is: {text}"
+    );
     assert_eq!(text.matches("`<i>`").count(), 7, "{text}");
     assert!(text.contains(r"\<script>alert(1)\</script>") && text.contains(r"a \< b"), "{text}");
 }
@@ -185,7 +211,8 @@ fn html_hides_no_code_that_comes_alive_when_it_is_escaped() {
         log.update(json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": "x", "kind": "other",
             "status": "completed", "content": [{ "type": "content", "content": { "type": "text", "text": evil } }] }));
         log.say(evil);
-        let text: String = log.rows().iter().map(|row| ExportFormat::Markdown.row(row, false)).collect();
+        let text: String =
+            log.rows().iter().map(|row| ExportFormat::Markdown.row(row, false)).collect();
         assert_eq!(find_html(&text), Vec::<String>::new(), "{evil:?}\n{text}");
     }
 }
@@ -193,21 +220,23 @@ fn html_hides_no_code_that_comes_alive_when_it_is_escaped() {
 #[test]
 fn random_markdown_holds_no_live_html() {
     const PIECES: [&str; 24] = [
-        "<b>", "</b>", "<!--", "-->", "<div>\n", "`", "``", "```", "```\n", "~~~\n", "\n", "\n\n", "    ", "\t", "> ",
-        "- ", "1. ", "\\", "|", "|---|\n", "[^1]: ", "<script>", "a", "\r",
+        "<b>", "</b>", "<!--", "-->", "<div>\n", "`", "``", "```", "```\n", "~~~\n", "\n", "\n\n",
+        "    ", "\t", "> ", "- ", "1. ", "\\", "|", "|---|\n", "[^1]: ", "<script>", "a", "\r",
     ];
     for seed in read_seeds(0..3_000) {
         let mut dice = Dice::new(seed);
         let mut log = Transcript::started();
         for round in 0..3 {
-            let text: String = (0..=dice.roll(24)).map(|_| PIECES[dice.roll(24) as usize]).collect();
+            let text: String =
+                (0..=dice.roll(24)).map(|_| PIECES[dice.roll(24) as usize]).collect();
             match dice.roll(3) {
                 0 => log.say(&text),
                 1 => log.think(&text),
                 _ => log.prompt(&format!("prm_{round}"), &text),
             }
         }
-        let text: String = log.rows().iter().map(|row| ExportFormat::Markdown.row(row, false)).collect();
+        let text: String =
+            log.rows().iter().map(|row| ExportFormat::Markdown.row(row, false)).collect();
         assert_eq!(find_html(&text), Vec::<String>::new(), "WHARF_WALK_SEED={seed}\n{text:?}");
     }
 }

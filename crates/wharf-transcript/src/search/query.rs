@@ -49,9 +49,11 @@ impl SearchQuery {
             }
         }
         // A closing quote says that the last word is complete.
-        let is_closed = text.trim_end().ends_with('"') && text.matches('"').count().is_multiple_of(2);
+        let is_closed =
+            text.trim_end().ends_with('"') && text.matches('"').count().is_multiple_of(2);
         if let Some(last) = phrases.last_mut().filter(|_| !is_closed) {
-            last.is_prefix = last.words.last().is_some_and(|word| word.chars().count() >= MIN_PREFIX_CHARS);
+            last.is_prefix =
+                last.words.last().is_some_and(|word| word.chars().count() >= MIN_PREFIX_CHARS);
         }
         match phrases.iter().map(|phrase| phrase.words.len()).sum::<usize>() {
             0 => Err(QueryError::Empty),
@@ -77,7 +79,9 @@ mod tests {
 
     fn phrases(text: &str) -> Vec<String> {
         let query = SearchQuery::parse(text).unwrap();
-        let show = |phrase: &SearchPhrase| phrase.words.join("+") + if phrase.is_prefix { "*" } else { "" };
+        let show = |phrase: &SearchPhrase| {
+            phrase.words.join("+") + if phrase.is_prefix { "*" } else { "" }
+        };
         query.phrases().iter().map(show).collect()
     }
 
@@ -85,8 +89,16 @@ mod tests {
     fn query_has_words_phrases_and_a_last_word_that_may_go_on() {
         assert_eq!(phrases("Fix the Pars"), ["fix", "the", "pars*"]);
         assert_eq!(phrases("\"fix the\" parser"), ["fix+the", "parser*"]);
-        assert_eq!(phrases("parser \"fix the\" "), ["parser", "fix+the"], "a closed phrase is complete");
-        assert_eq!(phrases("parser \"fix the"), ["parser", "fix+the*"], "a phrase that is being typed");
+        assert_eq!(
+            phrases("parser \"fix the\" "),
+            ["parser", "fix+the"],
+            "a closed phrase is complete"
+        );
+        assert_eq!(
+            phrases("parser \"fix the"),
+            ["parser", "fix+the*"],
+            "a phrase that is being typed"
+        );
         assert_eq!(phrases("src/row_sto"), ["src+row+sto*"]);
         assert_eq!(phrases("src/a.rs"), ["src+a+rs"], "two letters are a whole word");
         assert_eq!(phrases("解析"), ["解+析"]);
@@ -94,7 +106,10 @@ mod tests {
 
     #[test]
     fn operators_are_words_and_punctuation_is_nothing() {
-        assert_eq!(phrases("a AND NEAR(b OR) -c {d} : ^e*"), ["a", "and", "near+b", "or", "c", "d", "e"]);
+        assert_eq!(
+            phrases("a AND NEAR(b OR) -c {d} : ^e*"),
+            ["a", "and", "near+b", "or", "c", "d", "e"]
+        );
         for text in ["", " ", "\"", "\"\"", "*", "()", "\u{0}", "…"] {
             assert_eq!(SearchQuery::parse(text), Err(QueryError::Empty), "{text:?}");
         }

@@ -23,9 +23,11 @@ pub(super) fn searched_texts(row: &TranscriptRow) -> Vec<&str> {
         RowBody::Message(message) => part_texts(&message.parts),
         RowBody::Tool(tool) => tool_texts(tool),
         RowBody::Ask(ask) => subject_texts(&ask.subject),
-        RowBody::Thought(_) | RowBody::Plan(_) | RowBody::Notice(_) | RowBody::TurnEnd(_) | RowBody::Unknown => {
-            Vec::new()
-        }
+        RowBody::Thought(_)
+        | RowBody::Plan(_)
+        | RowBody::Notice(_)
+        | RowBody::TurnEnd(_)
+        | RowBody::Unknown => Vec::new(),
     }
 }
 

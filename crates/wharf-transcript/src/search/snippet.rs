@@ -48,9 +48,11 @@ fn find_matches<'a>(text: &'a str, query: &SearchQuery) -> MatchedText<'a> {
 
 fn is_match(window: &[WordSpan], phrase: &SearchPhrase) -> bool {
     let last = phrase.words.len().saturating_sub(1);
-    window.iter().zip(&phrase.words).enumerate().all(|(index, (span, word))| match phrase.is_prefix && index == last {
-        true => span.word.starts_with(word.as_str()),
-        false => span.word == *word,
+    window.iter().zip(&phrase.words).enumerate().all(|(index, (span, word))| {
+        match phrase.is_prefix && index == last {
+            true => span.word.starts_with(word.as_str()),
+            false => span.word == *word,
+        }
     })
 }
 
@@ -71,7 +73,10 @@ fn cut_snippet(found: &MatchedText<'_>) -> Vec<SnippetPart> {
     let first = found.ranges.first().map_or(0, |range| range.0);
     let start = snippet_start(found.text, first);
     let rest = &found.text[start..];
-    let end = rest.char_indices().nth(MAX_SNIPPET_CHARS).map_or(found.text.len(), |(offset, _)| start + offset);
+    let end = rest
+        .char_indices()
+        .nth(MAX_SNIPPET_CHARS)
+        .map_or(found.text.len(), |(offset, _)| start + offset);
     let mut parts = Vec::new();
     let mut at = start;
     for (from, to) in &found.ranges {
@@ -104,7 +109,10 @@ fn push_part(parts: &mut Vec<SnippetPart>, text: &str, is_match: bool) {
     if text.is_empty() {
         return;
     }
-    let text = text.chars().map(|c| if c.is_whitespace() || c.is_control() { ' ' } else { c }).collect();
+    let text = text
+        .chars()
+        .map(|c| if c.is_whitespace() || c.is_control() { ' ' } else { c })
+        .collect();
     parts.push(SnippetPart { text, is_match });
 }
 
@@ -127,15 +135,23 @@ mod tests {
 
     fn snippet(text: &str, query: &str) -> String {
         let found = find_matches(text, &SearchQuery::parse(query).unwrap());
-        let show = |part: &SnippetPart| if part.is_match { format!("[{}]", part.text) } else { part.text.clone() };
+        let show = |part: &SnippetPart| {
+            if part.is_match { format!("[{}]", part.text) } else { part.text.clone() }
+        };
         cut_snippet(&found).iter().map(show).collect()
     }
 
     #[test]
     fn words_phrases_and_beginnings_are_marked() {
         assert_eq!(snippet("Fix the Parser\nin Größe", "gros parser"), "Fix the [Parser] in Größe");
-        assert_eq!(snippet("Fix the Parser in Größe", "parser gros"), "Fix the [Parser] in [Größe]");
-        assert_eq!(snippet("look at src/row_store.rs now", "src/row"), "look at [src/row]_store.rs now");
+        assert_eq!(
+            snippet("Fix the Parser in Größe", "parser gros"),
+            "Fix the [Parser] in [Größe]"
+        );
+        assert_eq!(
+            snippet("look at src/row_store.rs now", "src/row"),
+            "look at [src/row]_store.rs now"
+        );
         assert_eq!(snippet("a b a b", "\"a b a\" b"), "[a b a] [b]");
         assert_eq!(snippet("nothing here", "else"), "nothing here");
     }
@@ -144,7 +160,10 @@ mod tests {
     fn long_text_is_cut_on_both_sides_between_characters() {
         let text = format!("{} Needle {}", "é😀x ".repeat(200), "é😀y ".repeat(200));
         let shown = snippet(&text, "needle");
-        assert!(shown.starts_with('…') && shown.ends_with('…') && shown.contains("[Needle]"), "{shown}");
+        assert!(
+            shown.starts_with('…') && shown.ends_with('…') && shown.contains("[Needle]"),
+            "{shown}"
+        );
         assert!(shown.chars().count() <= MAX_SNIPPET_CHARS + 4, "{shown}");
         let long = snippet(&"x".repeat(5_000), &"x".repeat(70));
         assert_eq!(long.chars().filter(|c| *c == 'x').count(), MAX_SNIPPET_CHARS, "{long}");

@@ -27,7 +27,11 @@ fn transcript() -> Transcript {
 /// Returns the kinds of the rows whose words have this one.
 fn kinds_with(log: &Transcript, word: &str) -> Vec<&'static str> {
     let has = |words: &str| words.split(' ').any(|known| known == word);
-    log.rows().iter().filter(|row| has(&index_words(row))).map(|row| row.body.kind()).collect()
+    log.rows()
+        .iter()
+        .filter(|row| has(&index_words(row)))
+        .map(|row| row.body.kind())
+        .collect()
 }
 
 #[test]
@@ -49,7 +53,11 @@ fn prompts_messages_titles_commands_and_paths_are_searched_and_nothing_else() {
         assert_eq!(kinds_with(&log, word), kinds, "{word}");
     }
     for row in log.rows() {
-        assert_eq!(!index_words(row).is_empty(), SEARCHED_KINDS.contains(&row.body.kind()), "{row:?}");
+        assert_eq!(
+            !index_words(row).is_empty(),
+            SEARCHED_KINDS.contains(&row.body.kind()),
+            "{row:?}"
+        );
     }
 }
 
@@ -70,7 +78,10 @@ fn snippet_is_of_the_text_that_has_most_of_the_query() {
         let parts = make_snippet(tool, &SearchQuery::parse(query).unwrap());
         parts.into_iter().map(|part| (part.text, part.is_match)).collect::<Vec<_>>()
     };
-    assert_eq!(shown("src/row_sto"), [("src/row_store".to_owned(), true), (".rs".to_owned(), false)]);
+    assert_eq!(
+        shown("src/row_sto"),
+        [("src/row_store".to_owned(), true), (".rs".to_owned(), false)]
+    );
     let command = [
         ("cargo ".to_owned(), false),
         ("test".to_owned(), true),

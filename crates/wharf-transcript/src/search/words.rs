@@ -154,7 +154,8 @@ mod tests {
     #[test]
     fn spans_cover_the_words_in_the_text() {
         let text = "Fix Größe, now";
-        let spans: Vec<&str> = split_words(text).iter().map(|span| &text[span.start..span.end]).collect();
+        let spans: Vec<&str> =
+            split_words(text).iter().map(|span| &text[span.start..span.end]).collect();
         assert_eq!(spans, ["Fix", "Größe", "now"]);
     }
 }

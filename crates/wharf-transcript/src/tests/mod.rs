@@ -16,9 +16,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use wharf_api::TranscriptRow;
 use wharf_core::{
-    AgentEvent, AgentTraits, Ask, AskEvent, AskId, AskKind, AskOutcome, ClientId, Epoch, Event, EventId, Millis,
-    Origin, PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq, SessionEvent, SessionId, StartNo, UpdateKind,
-    UsageMeaning,
+    AgentEvent, AgentTraits, Ask, AskEvent, AskId, AskKind, AskOutcome, ClientId, Epoch, Event,
+    EventId, Millis, Origin, PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq, SessionEvent,
+    SessionId, StartNo, UpdateKind, UsageMeaning,
 };
 
 use crate::{Fold, MemoryRows, RowChange};
@@ -90,7 +90,11 @@ impl Transcript {
     }
 
     pub(crate) fn start_agent(&mut self, start: u64) {
-        let traits = AgentTraits { load: true, usage: Some(UsageMeaning::default()), ..AgentTraits::default() };
+        let traits = AgentTraits {
+            load: true,
+            usage: Some(UsageMeaning::default()),
+            ..AgentTraits::default()
+        };
         let answer = raw(&json!({}));
         let agent_session: Arc<str> = "a".into();
         self.add(AgentEvent::Started { start: StartNo(start), agent_session, traits, answer });
@@ -99,14 +103,18 @@ impl Transcript {
     /// Adds an event, one second after the last.
     pub(crate) fn add(&mut self, event: impl Into<Event>) {
         let seq = self.log.len() as u64 + 1;
-        let (id, at, event) = (EventId { epoch: Epoch(1), seq: Seq(seq) }, Millis(seq * 1_000), event.into());
+        let (id, at, event) =
+            (EventId { epoch: Epoch(1), seq: Seq(seq) }, Millis(seq * 1_000), event.into());
         self.fold.apply(id, at, &event, &mut self.rows, &mut self.changes);
         self.log.push((id, at, event));
     }
 
     pub(crate) fn prompt(&mut self, id: &str, text: &str) {
         self.accept(id, text);
-        self.add(PromptEvent::TurnStarted { prompt: prompt_id(id), content: Seq(self.log.len() as u64) });
+        self.add(PromptEvent::TurnStarted {
+            prompt: prompt_id(id),
+            content: Seq(self.log.len() as u64),
+        });
     }
 
     pub(crate) fn accept(&mut self, id: &str, text: &str) {
@@ -135,7 +143,9 @@ impl Transcript {
     }
 
     pub(crate) fn ask_with_options(&mut self, options: &Value) -> AskId {
-        self.open_ask(&json!({ "toolCall": { "toolCallId": "c1", "title": "Run" }, "options": options }))
+        self.open_ask(
+            &json!({ "toolCall": { "toolCallId": "c1", "title": "Run" }, "options": options }),
+        )
     }
 
     fn open_ask(&mut self, params: &Value) -> AskId {

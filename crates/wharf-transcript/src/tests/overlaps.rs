@@ -44,7 +44,10 @@ fn overlapping_turns_each_have_an_end_in_any_order() {
         let later: Vec<_> = lines(&log)[4..].iter().map(|(kind, turn, _)| (*kind, *turn)).collect();
         assert_eq!(later, [("turn_end", order[0]), ("message", order[1]), ("turn_end", order[1])]);
         assert_eq!(log.json(4)["usage"]["input"], 3);
-        assert_eq!((&log.json(4)["tools"]["count"], &log.json(6)["tools"]["count"]), (&json!(1), &json!(1)));
+        assert_eq!(
+            (&log.json(4)["tools"]["count"], &log.json(6)["tools"]["count"]),
+            (&json!(1), &json!(1))
+        );
         assert_eq!(log.fold.open_turn(), None);
     }
 }
@@ -66,7 +69,9 @@ fn late_end_of_a_tool_call_counts_for_the_turn_of_its_row() {
     log.update(
         json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c_a", "status": "completed", "content": diff }),
     );
-    log.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c_b", "status": "failed" }));
+    log.update(
+        json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c_b", "status": "failed" }),
+    );
     log.end("prm_b", json!({ "stopReason": "end_turn" }));
     log.end("prm_a", json!({ "stopReason": "end_turn" }));
     let files = json!([{ "path": "a", "added": 1, "removed": 1 }]);
@@ -82,7 +87,10 @@ fn cancel_belongs_to_the_turn_that_it_names() {
     log.add(PromptEvent::CancelRequested { prompt: prompt_id("prm_a"), by, limit, reason });
     log.end("prm_a", json!({ "stopReason": "end_turn" }));
     log.end("prm_b", json!({ "stopReason": "end_turn" }));
-    assert_eq!((&log.json(4)["outcome"], &log.json(5)["outcome"]), (&json!("cancelled"), &json!("done")));
+    assert_eq!(
+        (&log.json(4)["outcome"], &log.json(5)["outcome"]),
+        (&json!("cancelled"), &json!("done"))
+    );
 }
 
 #[test]

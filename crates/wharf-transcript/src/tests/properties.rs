@@ -18,7 +18,10 @@ impl Dice {
     }
 
     pub(crate) fn roll(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % below
     }
 }
@@ -29,8 +32,16 @@ pub(crate) fn read_seeds(ordinary: std::ops::Range<u64>) -> std::ops::Range<u64>
     named.map_or(ordinary, |seed: u64| seed..seed + 1)
 }
 
-const WORDS: [&str; 8] =
-    ["the ", "sk-", "ant-0123456789abcdefghij ", "\n", "Bearer ", "abc.def-123_4567890 ", "\u{1b}[31m", "é😀 "];
+const WORDS: [&str; 8] = [
+    "the ",
+    "sk-",
+    "ant-0123456789abcdefghij ",
+    "\n",
+    "Bearer ",
+    "abc.def-123_4567890 ",
+    "\u{1b}[31m",
+    "é😀 ",
+];
 
 /// The turns that a random log has open at most.
 const MAX_OPEN_TURNS: usize = 3;
@@ -80,7 +91,8 @@ fn check_files_of_end(log: &Transcript) {
     let Some(RowBody::TurnEnd(end)) = log.rows().last().map(|row| &row.body) else { return };
     let turn = log.rows().last().and_then(|row| row.turn.as_deref());
     let is_head = |row: &TranscriptRow| {
-        matches!(&row.body, RowBody::Prompt(prompt) if !prompt.by.agent) && row.turn.as_deref() == turn
+        matches!(&row.body, RowBody::Prompt(prompt) if !prompt.by.agent)
+            && row.turn.as_deref() == turn
     };
     let head = log.rows().iter().rposition(is_head).unwrap();
     let rows = log.rows()[head..].iter().filter(|row| row.turn.as_deref() == turn);
@@ -89,7 +101,11 @@ fn check_files_of_end(log: &Transcript) {
         let (added, removed) = files.entry(change.path).or_default();
         (*added, *removed) = (*added + change.added, *removed + change.removed);
     }
-    let named: BTreeMap<_, _> = end.files.iter().map(|file| (file.path.clone(), (file.added, file.removed))).collect();
+    let named: BTreeMap<_, _> = end
+        .files
+        .iter()
+        .map(|file| (file.path.clone(), (file.added, file.removed)))
+        .collect();
     assert_eq!(named, files, "the end {} names other files", log.rows().last().unwrap().id);
 }
 
@@ -105,16 +121,26 @@ fn check_turns_and_parents(log: &Transcript, prompts: &RandomPrompts) {
             assert_eq!(row.summary, format!("prompt of {}", row.turn.as_deref().unwrap()));
         }
         if let RowBody::Tool(tool) = &row.body {
-            let children: Vec<_> = log.rows().iter().filter(|child| child.parent.as_ref() == Some(&row.id)).collect();
+            let children: Vec<_> = log
+                .rows()
+                .iter()
+                .filter(|child| child.parent.as_ref() == Some(&row.id))
+                .collect();
             let open = children.iter().filter(|child| child.open).count() as u64;
-            let counted = tool.children.as_ref().map_or((0, 0), |counted| (counted.count, counted.open));
+            let counted =
+                tool.children.as_ref().map_or((0, 0), |counted| (counted.count, counted.open));
             assert_eq!(counted, (children.len() as u64, open), "children of {}", row.id);
         }
     }
 }
 
 /// Adds a random event.
-fn add_random(log: &mut Transcript, dice: &mut Dice, asks: &mut Vec<AskId>, prompts: &mut RandomPrompts) {
+fn add_random(
+    log: &mut Transcript,
+    dice: &mut Dice,
+    asks: &mut Vec<AskId>,
+    prompts: &mut RandomPrompts,
+) {
     let word = WORDS[dice.roll(8) as usize];
     let call = format!("call-{}", dice.roll(4));
     match dice.roll(18) {
@@ -186,7 +212,11 @@ fn follow(seen: &mut Vec<TranscriptRow>, changes: &[RowChange], now: &mut Memory
                 match &mut shown.cut {
                     Some(cut) if *is_tail => cut.tail.get_or_insert_default().push_str(text),
                     cut => {
-                        assert_eq!((cut.is_some(), *is_tail), (false, false), "a text that is cut grows at its end");
+                        assert_eq!(
+                            (cut.is_some(), *is_tail),
+                            (false, false),
+                            "a text that is cut grows at its end"
+                        );
                         shown.text.push_str(text);
                     }
                 }
@@ -205,7 +235,8 @@ fn follow(seen: &mut Vec<TranscriptRow>, changes: &[RowChange], now: &mut Memory
 fn rows_are_the_same_live_from_a_checkpoint_and_by_their_changes() {
     for seed in read_seeds(1..30) {
         let mut dice = Dice::new(seed);
-        let (mut log, mut asks, mut prompts) = (Transcript::started(), Vec::new(), RandomPrompts::default());
+        let (mut log, mut asks, mut prompts) =
+            (Transcript::started(), Vec::new(), RandomPrompts::default());
         let (mut seen, mut followed) = (log.rows().to_vec(), log.changes.len());
         let (mut checkpoint, mut kept, mut kept_at) = (Fold::default(), MemoryRows::default(), 0);
         for _ in 0..120 {
@@ -213,7 +244,8 @@ fn rows_are_the_same_live_from_a_checkpoint_and_by_their_changes() {
             let at = log.log.last().unwrap().0.seq.0;
             // Several events may have been added; each change is followed with the rows of its own event.
             if log.log.len() - kept_at > 0 && dice.roll(10) == 0 {
-                checkpoint = serde_json::from_str(&serde_json::to_string(&log.fold).unwrap()).unwrap();
+                checkpoint =
+                    serde_json::from_str(&serde_json::to_string(&log.fold).unwrap()).unwrap();
                 (kept, kept_at) = (log.rows.clone(), log.log.len());
             }
             let changes = log.changes[followed..].to_vec();
@@ -229,7 +261,11 @@ fn rows_are_the_same_live_from_a_checkpoint_and_by_their_changes() {
         for (id, at, event) in &log.log[kept_at..] {
             checkpoint.apply(*id, *at, event, &mut kept, &mut changes);
         }
-        assert_eq!((&kept, &checkpoint), (&log.rows, &log.fold), "seed {seed}: a checkpoint leads elsewhere");
+        assert_eq!(
+            (&kept, &checkpoint),
+            (&log.rows, &log.fold),
+            "seed {seed}: a checkpoint leads elsewhere"
+        );
         let (mut afresh, mut rows) = (Fold::default(), MemoryRows::default());
         for (id, at, event) in &log.log {
             afresh.apply(*id, *at, event, &mut rows, &mut changes);

@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 use wharf_core::{
-    Ask, AskEvent, AskId, AskKind, EndReason, Ending, Fault, PromptEnd, PromptEvent, SessionEvent, Status,
+    Ask, AskEvent, AskId, AskKind, EndReason, Ending, Fault, PromptEnd, PromptEvent, SessionEvent,
+    Status,
 };
 
 use super::properties::{Dice, read_seeds};
@@ -16,13 +17,17 @@ const SECRETS: [(&str, &str); 4] = [
     ("ghp_0123456789abcdefghijABCDEFGHIJ012345", "hijABC"),
     ("sk-ant-api03-QqWwEeRrTtYyUuIi1234567890", "TtYyUu"),
     ("Authorization: Bearer zxcv.asdf-qwer_1234567890", "asdf-qwer"),
-    ("-----BEGIN PRIVATE KEY-----\nMIIkeyOne\nMIIkeyTwo\nMIIkeyThree\n-----END PRIVATE KEY-----\n", "MIIkey"),
+    (
+        "-----BEGIN PRIVATE KEY-----\nMIIkeyOne\nMIIkeyTwo\nMIIkeyThree\n-----END PRIVATE KEY-----\n",
+        "MIIkey",
+    ),
 ];
 
 /// Returns a text with a secret somewhere in it, at times a long one.
 fn secret_text(dice: &mut Dice) -> String {
     let fill = |dice: &mut Dice| {
-        let word = ["a ", "line\n", "\" ", "\\ ", "\t", "é😀 ", "\u{1b}[31m ", "x="][dice.roll(8) as usize];
+        let word = ["a ", "line\n", "\" ", "\\ ", "\t", "é😀 ", "\u{1b}[31m ", "x="]
+            [dice.roll(8) as usize];
         let most = [3, 40, 400, 6_000][dice.roll(4) as usize];
         word.repeat(dice.roll(most) as usize)
     };
@@ -37,7 +42,8 @@ fn cut(dice: &mut Dice, text: &str) -> Vec<String> {
     let mut rest = text;
     while !rest.is_empty() {
         let most = [4, 60, 5_000][dice.roll(3) as usize];
-        let (piece, after) = rest.split_at(rest.ceil_char_boundary((dice.roll(most) as usize + 1).min(rest.len())));
+        let (piece, after) =
+            rest.split_at(rest.ceil_char_boundary((dice.roll(most) as usize + 1).min(rest.len())));
         // So many pieces of a long text only take time.
         let (piece, after) = if pieces.len() < 60 { (piece, after) } else { (rest, "") };
         pieces.push(piece.to_owned());
@@ -54,8 +60,13 @@ fn text_block(text: &str) -> Value {
 fn add_secret(log: &mut Transcript, dice: &mut Dice, call: &str) {
     let text = secret_text(dice);
     let update = |members: Value| {
-        let mut update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": call, "kind": "execute" });
-        members.as_object().unwrap().iter().for_each(|(name, value)| update[name] = value.clone());
+        let mut update =
+            json!({ "sessionUpdate": "tool_call_update", "toolCallId": call, "kind": "execute" });
+        members
+            .as_object()
+            .unwrap()
+            .iter()
+            .for_each(|(name, value)| update[name] = value.clone());
         update
     };
     let status = ["in_progress", "completed", "failed"][dice.roll(3) as usize];
@@ -113,7 +124,8 @@ fn add_secret(log: &mut Transcript, dice: &mut Dice, call: &str) {
 
 /// Adds a form and a permission.
 fn add_ask(log: &mut Transcript, text: &str) {
-    let schema = json!({ "properties": { text: { "type": "string", "title": text, "default": [text] } } });
+    let schema =
+        json!({ "properties": { text: { "type": "string", "title": text, "default": [text] } } });
     let options = json!([{ "optionId": "a", "name": text, "kind": "allow_once" }]);
     let call = json!({ "toolCallId": "asked", "title": text, "rawInput": { "command": text } });
     for (kind, params) in [
@@ -123,7 +135,15 @@ fn add_ask(log: &mut Transcript, text: &str) {
         let id = AskId(log.log.len() as u64 + 1);
         let (frame, agent_request) = (raw(&json!({ "params": params })), raw(&json!(0)));
         let options = Vec::new();
-        log.add(AskEvent::Opened(Ask { id, kind, agent_request, frame, options, tool_call: None, prompt: None }));
+        log.add(AskEvent::Opened(Ask {
+            id,
+            kind,
+            agent_request,
+            frame,
+            options,
+            tool_call: None,
+            prompt: None,
+        }));
     }
 }
 
@@ -131,11 +151,22 @@ fn add_ask(log: &mut Transcript, text: &str) {
 fn add_failed_turn(log: &mut Transcript, text: &str) {
     let id = format!("prm_{}", log.log.len());
     log.prompt(&id, text);
-    let frame = raw(&json!({ "error": { "code": -32000, "message": text, "data": { "stderr": text } } }));
-    log.add(PromptEvent::Ended { prompt: prompt_id(&id), end: PromptEnd::Failed { frame }, failure: None });
+    let frame =
+        raw(&json!({ "error": { "code": -32000, "message": text, "data": { "stderr": text } } }));
+    log.add(PromptEvent::Ended {
+        prompt: prompt_id(&id),
+        end: PromptEnd::Failed { frame },
+        failure: None,
+    });
     let message = Some(format!("it failed: {text}\nstderr: {text}").into());
     let (status, reason) = (Status::Error, EndReason::AgentExited);
-    log.add(SessionEvent::Ended(Ending { status, reason, exit_code: Some(1), message, needs_login: false }));
+    log.add(SessionEvent::Ended(Ending {
+        status,
+        reason,
+        exit_code: Some(1),
+        message,
+        needs_login: false,
+    }));
 }
 
 /// Returns the row and the whole texts that its addresses lead to.
@@ -157,11 +188,16 @@ fn check_rows(log: &Transcript, secrets: Secrets, about: &str) {
             Secrets::Hidden => {
                 for (_, shown) in SECRETS {
                     let at = text.find(shown);
-                    let around = at.map(|at| &text[text.floor_char_boundary(at.saturating_sub(200))..at]);
+                    let around =
+                        at.map(|at| &text[text.floor_char_boundary(at.saturating_sub(200))..at]);
                     assert_eq!(around, None, "{about}: a {} shows {shown}", row.body.kind());
                 }
             }
-            Secrets::Shown => assert!(!text.contains("[redacted]"), "{about}: a {} hides a secret", row.body.kind()),
+            Secrets::Shown => assert!(
+                !text.contains("[redacted]"),
+                "{about}: a {} hides a secret",
+                row.body.kind()
+            ),
         }
     }
 }

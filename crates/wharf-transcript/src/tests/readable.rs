@@ -21,8 +21,7 @@ fn text_content(text: &str) -> Value {
 #[test]
 fn summary_of_a_tool_call_names_its_command_or_path() {
     let edit = |title: &str, kind: &str| json!({ "title": title, "kind": kind, "locations": [{ "path": "/w/blog/src/a.rs" }] });
-    let run =
-        |title: &str| json!({ "title": title, "kind": "execute", "rawInput": { "command": "cargo test\n  -p a" } });
+    let run = |title: &str| json!({ "title": title, "kind": "execute", "rawInput": { "command": "cargo test\n  -p a" } });
     for (members, summary) in [
         (run("execute"), "cargo test -p a"),
         (run("bash"), "bash: cargo test -p a"),
@@ -39,7 +38,10 @@ fn summary_of_a_tool_call_names_its_command_or_path() {
         (edit("", "read"), "Read src/a.rs"),
         (edit("Find the callers", "search"), "Find the callers"),
         (json!({ "title": "", "kind": "fetch" }), "Fetch"),
-        (json!({ "title": "read_file", "kind": "read", "rawInput": { "path": "/w/blog/b.rs" } }), "read_file b.rs"),
+        (
+            json!({ "title": "read_file", "kind": "read", "rawInput": { "path": "/w/blog/b.rs" } }),
+            "read_file b.rs",
+        ),
     ] {
         assert_eq!(summary_of(members.clone()), summary, "{members}");
     }
@@ -51,7 +53,11 @@ fn only_the_beginning_of_a_path_is_taken_out_of_a_title() {
         ("/app", "Read /srv/app/config", "Read /srv/app/config"),
         ("/app", "Read /app/config", "Read config"),
         ("/app", "/app/config", "config"),
-        ("/app/", "Read `/app/a`, \"/app/b\", '/app/c' (/app/d) [/app/e]", "Read `a`, \"b\", 'c' (d) [e]"),
+        (
+            "/app/",
+            "Read `/app/a`, \"/app/b\", '/app/c' (/app/d) [/app/e]",
+            "Read `a`, \"b\", 'c' (d) [e]",
+        ),
         ("/app", "Read /apple/a", "Read /apple/a"),
         ("/", "Read /srv/app/config", "Read /srv/app/config"),
     ] {
@@ -75,8 +81,13 @@ fn summary_of_a_command_tells_an_exit_code_that_is_not_zero() {
 #[test]
 fn summary_of_a_failure_is_short_and_plain() {
     let long = format!("<tool_use_error>Blocked: {}</tool_use_error>", "do not ".repeat(50));
-    let summary = summary_of(json!({ "title": "sleep 30", "status": "failed", "content": [text_content(&long)] }));
-    assert!(summary.starts_with("sleep 30 (Blocked: do not do not") && summary.ends_with("…)"), "{summary}");
+    let summary = summary_of(
+        json!({ "title": "sleep 30", "status": "failed", "content": [text_content(&long)] }),
+    );
+    assert!(
+        summary.starts_with("sleep 30 (Blocked: do not do not") && summary.ends_with("…)"),
+        "{summary}"
+    );
     assert!(summary.chars().count() < 150, "{summary}");
 }
 
@@ -85,7 +96,10 @@ fn member_named_command_of_a_file_tool_is_no_command_line() {
     let mut log = Transcript::started();
     log.update(json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": "text_editor", "kind": "edit",
         "rawInput": { "command": "view", "path": "/w/blog/a.rs" } }));
-    assert_eq!((&log.json(0)["command"], &log.json(0)["summary"]), (&json!(null), &json!("text_editor a.rs")));
+    assert_eq!(
+        (&log.json(0)["command"], &log.json(0)["summary"]),
+        (&json!(null), &json!("text_editor a.rs"))
+    );
 }
 
 #[test]
@@ -93,11 +107,16 @@ fn output_of_a_command_is_shown_once() {
     let mut log = Transcript::started();
     log.update(json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": "shell · make",
         "rawInput": { "command": "make" } }));
-    log.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed",
+    log.update(
+        json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed",
         "content": [text_content("exit code: 3"), text_content("all\nbuilt")],
-        "rawOutput": { "stdout": "all\nbuilt", "stderr": "", "exit_code": 3 } }));
+        "rawOutput": { "stdout": "all\nbuilt", "stderr": "", "exit_code": 3 } }),
+    );
     let row = log.json(0);
-    assert_eq!((&row["output"]["text"], &row["parts"]), (&json!("exit code: 3\nall\nbuilt"), &json!(null)));
+    assert_eq!(
+        (&row["output"]["text"], &row["parts"]),
+        (&json!("exit code: 3\nall\nbuilt"), &json!(null))
+    );
 }
 
 #[test]
@@ -144,8 +163,10 @@ fn diff_stays_when_the_end_of_the_edit_only_brings_words() {
     log.prompt("prm_1", "write");
     log.ask(&json!({ "toolCallId": "c1", "title": "write", "kind": "edit",
         "content": [{ "type": "diff", "path": "/w/blog/a.txt", "oldText": "a\n", "newText": "b\n" }] }));
-    log.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed",
-        "content": [text_content("Wrote file successfully.")] }));
+    log.update(
+        json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed",
+        "content": [text_content("Wrote file successfully.")] }),
+    );
     log.end("prm_1", json!({ "stopReason": "end_turn" }));
     assert_eq!(log.outline()[1], ("tool", "write a.txt +1 −1"));
     assert_eq!(log.json(3)["files"], json!([{ "path": "a.txt", "added": 1, "removed": 1 }]));
@@ -154,8 +175,10 @@ fn diff_stays_when_the_end_of_the_edit_only_brings_words() {
 
 #[test]
 fn failed_edit_counts_no_lines() {
-    let diff = json!([{ "type": "diff", "path": "/w/blog/a.txt", "oldText": "a\n", "newText": "b\n" }]);
-    let failed = json!({ "title": "Write a.txt", "kind": "edit", "status": "failed", "content": diff });
+    let diff =
+        json!([{ "type": "diff", "path": "/w/blog/a.txt", "oldText": "a\n", "newText": "b\n" }]);
+    let failed =
+        json!({ "title": "Write a.txt", "kind": "edit", "status": "failed", "content": diff });
     assert_eq!(summary_of(failed), "Write a.txt (failed)");
 }
 
@@ -167,12 +190,14 @@ fn tool_calls_end_with_a_turn_that_did_not_end_well() {
     ] {
         let mut log = Transcript::started();
         log.prompt("prm_1", "sleep");
-        let call =
-            json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": "sleep 30", "status": "in_progress" });
+        let call = json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": "sleep 30", "status": "in_progress" });
         log.update(call.clone());
         log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end, failure: None });
         let row = log.json(1);
-        assert_eq!((&row["state"], &row["open"], &row["summary"]), (&json!(state), &json!(false), &json!(summary)));
+        assert_eq!(
+            (&row["state"], &row["open"], &row["summary"]),
+            (&json!(state), &json!(false), &json!(summary))
+        );
         assert_eq!((&row["endedAt"], &row["rev"]), (&json!("1970-01-01T00:00:06.000Z"), &json!(6)));
         log.prompt("prm_2", "again");
         log.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed" }));
@@ -188,9 +213,11 @@ fn tool_calls_end_with_a_turn_that_did_not_end_well() {
 #[test]
 fn options_that_are_named_by_their_kind_get_words() {
     let mut log = Transcript::started();
-    let frame = super::raw(&json!({ "params": { "toolCall": { "toolCallId": "c1", "title": "x" }, "options": [
+    let frame = super::raw(
+        &json!({ "params": { "toolCall": { "toolCallId": "c1", "title": "x" }, "options": [
         { "optionId": "allow_once", "name": "allow_once", "kind": "allow_once" },
-        { "optionId": "a", "name": "", "kind": "allow_always" }, { "optionId": "n", "name": "Never!", "kind": "reject_always" }] } }));
+        { "optionId": "a", "name": "", "kind": "allow_always" }, { "optionId": "n", "name": "Never!", "kind": "reject_always" }] } }),
+    );
     log.add(wharf_core::AskEvent::Opened(wharf_core::Ask {
         id: wharf_core::AskId(3),
         kind: wharf_core::AskKind::Permission,
@@ -201,7 +228,12 @@ fn options_that_are_named_by_their_kind_get_words() {
         prompt: None,
     }));
     let options = log.json(1)["options"].clone();
-    let names: Vec<_> = options.as_array().unwrap().iter().map(|option| option["name"].as_str().unwrap()).collect();
+    let names: Vec<_> = options
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|option| option["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["Allow once", "Always allow", "Never!"]);
     assert_eq!(options[0]["optionId"], "allow_once", "the id is the agent's");
 }
@@ -245,9 +277,15 @@ fn raw_input_that_is_no_object_is_shown_where_a_call_has_nothing_else() {
         (json!(false), "false"),
     ] {
         let mut log = Transcript::started();
-        log.ask(&json!({ "toolCallId": "c1", "title": "Run", "kind": "execute", "rawInput": input }));
+        log.ask(
+            &json!({ "toolCallId": "c1", "title": "Run", "kind": "execute", "rawInput": input }),
+        );
         let subject = &log.json(1)["subject"];
-        assert_eq!((&subject["text"], &subject["detailed"]), (&json!(text), &json!(true)), "{input}");
+        assert_eq!(
+            (&subject["text"], &subject["detailed"]),
+            (&json!(text), &json!(true)),
+            "{input}"
+        );
         assert_eq!(subject["command"], json!(null), "text of an unknown form is no command");
         assert_eq!(log.json(0)["input"], input);
     }
@@ -261,7 +299,9 @@ fn raw_input_that_is_no_object_is_shown_where_a_call_has_nothing_else() {
 #[test]
 fn option_id_that_is_a_number_is_shown_as_text() {
     let mut log = Transcript::started();
-    log.ask_with_options(&json!([{ "optionId": 1, "name": "Yes" }, { "optionId": 2.0, "name": "No" }]));
+    log.ask_with_options(
+        &json!([{ "optionId": 1, "name": "Yes" }, { "optionId": 2.0, "name": "No" }]),
+    );
     let options = &log.json(1)["options"];
     assert_eq!((&options[0]["optionId"], &options[1]["optionId"]), (&json!("1"), &json!("2")));
 }

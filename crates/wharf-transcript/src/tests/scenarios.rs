@@ -14,10 +14,15 @@ fn a_turn_reads_as_prompt_thought_tool_message_and_end() {
     log.think("Then I write.");
     log.update(json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": "Read parser.rs", "kind": "read",
         "status": "in_progress", "locations": [{ "path": "/w/blog/src/parser.rs", "line": 3 }] }));
-    log.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed" }));
+    log.update(
+        json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed" }),
+    );
     log.say("It has ");
     log.say("no test.");
-    log.end("prm_1", json!({ "stopReason": "end_turn", "usage": { "inputTokens": 100, "outputTokens": 20 } }));
+    log.end(
+        "prm_1",
+        json!({ "stopReason": "end_turn", "usage": { "inputTokens": 100, "outputTokens": 20 } }),
+    );
     let outline = [
         ("prompt", "Add a test for the parser"),
         ("thought", "I look first. Then I write."),
@@ -27,12 +32,18 @@ fn a_turn_reads_as_prompt_thought_tool_message_and_end() {
     ];
     assert_eq!(log.outline(), outline);
     let tool = log.json(2);
-    assert_eq!((&tool["id"], &tool["rev"], &tool["open"]), (&json!("1-7"), &json!(8), &json!(false)));
+    assert_eq!(
+        (&tool["id"], &tool["rev"], &tool["open"]),
+        (&json!("1-7"), &json!(8), &json!(false))
+    );
     assert_eq!(tool["locations"], json!([{ "path": "src/parser.rs", "line": 3 }]));
     assert_eq!(tool["turn"], "prm_1");
     let end = log.json(4);
     let usage = json!({ "input": 100, "output": 20, "cached": null, "total": null, "cost": null });
-    assert_eq!((&end["outcome"], &end["usage"], &end["tools"]["count"]), (&json!("done"), &usage, &json!(1)));
+    assert_eq!(
+        (&end["outcome"], &end["usage"], &end["tools"]["count"]),
+        (&json!("done"), &usage, &json!(1))
+    );
 }
 
 #[test]
@@ -45,7 +56,8 @@ fn a_tool_call_between_two_chunks_starts_a_new_message() {
     log.say("after");
     log.update(json!({ "sessionUpdate": "usage_update", "used": 20, "size": 100 }));
     log.say(" that");
-    let outline = [("prompt", "go"), ("message", "before"), ("tool", "Tool"), ("message", "after that")];
+    let outline =
+        [("prompt", "go"), ("message", "before"), ("tool", "Tool"), ("message", "after that")];
     assert_eq!(log.outline(), outline);
 }
 
@@ -64,23 +76,43 @@ fn a_prompt_takes_its_place_when_its_turn_begins_with_the_content_in_force() {
     let mut log = Transcript::started();
     log.prompt("prm_1", "first");
     log.accept("prm_2", "second");
-    let frame = raw(&json!({ "params": { "prompt": [{ "type": "text", "text": "second, changed" }] } }));
-    log.add(PromptEvent::Updated { prompt: prompt_id("prm_2"), by: sender("phone"), frame, sender: None });
+    let frame =
+        raw(&json!({ "params": { "prompt": [{ "type": "text", "text": "second, changed" }] } }));
+    log.add(PromptEvent::Updated {
+        prompt: prompt_id("prm_2"),
+        by: sender("phone"),
+        frame,
+        sender: None,
+    });
     log.accept("prm_3", "third");
-    log.add(PromptEvent::Ended { prompt: prompt_id("prm_3"), end: PromptEnd::Removed { by: None }, failure: None });
+    log.add(PromptEvent::Ended {
+        prompt: prompt_id("prm_3"),
+        end: PromptEnd::Removed { by: None },
+        failure: None,
+    });
     log.end("prm_1", json!({ "stopReason": "end_turn" }));
     log.add(PromptEvent::TurnStarted { prompt: prompt_id("prm_2"), content: wharf_core::Seq(6) });
     let kinds: Vec<_> = log.outline().into_iter().collect();
-    assert_eq!(kinds, [("prompt", "first"), ("turn_end", "Finished in 5.0 s"), ("prompt", "second, changed")]);
+    assert_eq!(
+        kinds,
+        [("prompt", "first"), ("turn_end", "Finished in 5.0 s"), ("prompt", "second, changed")]
+    );
     let second = log.json(2);
-    assert_eq!((&second["by"]["name"], &second["editedBy"]["name"]), (&json!("zed"), &json!("phone")));
+    assert_eq!(
+        (&second["by"]["name"], &second["editedBy"]["name"]),
+        (&json!("zed"), &json!("phone"))
+    );
 }
 
 #[test]
 fn a_prompt_without_a_turn_gets_its_row_at_its_end() {
     let mut log = Transcript::started();
     log.accept("prm_1", "hello");
-    log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end: PromptEnd::StartFailed, failure: None });
+    log.add(PromptEvent::Ended {
+        prompt: prompt_id("prm_1"),
+        end: PromptEnd::StartFailed,
+        failure: None,
+    });
     assert_eq!(log.outline(), [("prompt", "hello"), ("turn_end", "Failed (start failed)")]);
     assert_eq!((&log.json(0)["id"], &log.json(1)["id"]), (&json!("1-4"), &json!("1-4.2")));
     assert_eq!((&log.json(1)["turn"], &log.json(1)["durationMs"]), (&json!("prm_1"), &json!(null)));
@@ -105,8 +137,7 @@ fn a_repeated_prompt_gets_a_second_row() {
 
 #[test]
 fn an_echo_of_the_prompt_makes_no_row() {
-    let chunk =
-        |text: &str| json!({ "sessionUpdate": "user_message_chunk", "content": { "type": "text", "text": text } });
+    let chunk = |text: &str| json!({ "sessionUpdate": "user_message_chunk", "content": { "type": "text", "text": text } });
     let mut log = Transcript::started();
     log.prompt("prm_1", "add a test ");
     log.update(chunk("add a"));
@@ -125,21 +156,29 @@ fn an_echo_of_the_prompt_makes_no_row() {
 fn an_ask_shows_its_subject_and_freezes_it_with_the_answer() {
     let mut log = Transcript::started();
     log.prompt("prm_1", "edit");
-    let diff =
-        |new: &str| json!([{ "type": "diff", "path": "/w/blog/hello.txt", "oldText": "Hello!\n", "newText": new }]);
+    let diff = |new: &str| json!([{ "type": "diff", "path": "/w/blog/hello.txt", "oldText": "Hello!\n", "newText": new }]);
     log.update(json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": "Edit hello.txt", "kind": "edit",
         "content": diff("Hello, harbour!\n") }));
     let ask = log.ask(&json!({ "toolCallId": "c1" }));
     let row = log.json(2);
     assert_eq!((&row["summary"], &row["tool"]), (&json!("Asks: Edit hello.txt"), &json!("1-5")));
-    assert_eq!(row["subject"]["diffs"][0]["hunks"][0]["lines"], json!(["-Hello!", "+Hello, harbour!"]));
-    assert_eq!((&row["subject"]["paths"], &row["subject"]["detailed"]), (&json!(["hello.txt"]), &json!(true)));
+    assert_eq!(
+        row["subject"]["diffs"][0]["hunks"][0]["lines"],
+        json!(["-Hello!", "+Hello, harbour!"])
+    );
+    assert_eq!(
+        (&row["subject"]["paths"], &row["subject"]["detailed"]),
+        (&json!(["hello.txt"]), &json!(true))
+    );
     log.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "content": diff("Hello, sea!\n") }));
     assert_eq!(log.json(2)["subject"]["diffs"][0]["hunks"][0]["lines"][1], "+Hello, sea!");
     log.answer(ask);
     log.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "content": diff("later\n") }));
     let row = log.json(2);
-    assert_eq!(row["subject"]["diffs"][0]["hunks"][0]["lines"][1], "+Hello, sea!", "the answer froze it");
+    assert_eq!(
+        row["subject"]["diffs"][0]["hunks"][0]["lines"][1], "+Hello, sea!",
+        "the answer froze it"
+    );
     assert_eq!(
         (&row["state"], &row["answer"]["name"], &row["answer"]["after"]),
         (&json!("answered"), &json!("Allow"), &json!(2000))
@@ -154,7 +193,10 @@ fn an_ask_that_tells_its_tool_call_first_shows_command_and_outside_paths() {
         "rawInput": { "command": ["touch", "/etc/x"], "cwd": "/w/blog" }, "locations": [{ "path": "/etc/x" }] }));
     assert_eq!(log.outline(), [("tool", "touch /etc/x"), ("ask", "Asks: touch /etc/x")]);
     let subject = &log.json(1)["subject"];
-    assert_eq!((&subject["command"], &subject["outside"]), (&json!("touch /etc/x"), &json!(["/etc/x"])));
+    assert_eq!(
+        (&subject["command"], &subject["outside"]),
+        (&json!("touch /etc/x"), &json!(["/etc/x"]))
+    );
     assert_eq!(log.json(1)["id"], "1-3.2");
 }
 
@@ -172,7 +214,10 @@ fn an_ask_shows_the_input_of_a_tool_call_that_has_nothing_else() {
     log.ask(&json!({ "toolCallId": "c1", "title": "write · /etc/motd", "kind": "other", "rawInput": input }));
     let subject = &log.json(1)["subject"];
     assert_eq!(subject["text"], "content:\nHello\nharbour\nmode: 420\npath: /etc/motd");
-    assert_eq!((&subject["paths"], &subject["outside"]), (&json!(["/etc/motd"]), &json!(["/etc/motd"])));
+    assert_eq!(
+        (&subject["paths"], &subject["outside"]),
+        (&json!(["/etc/motd"]), &json!(["/etc/motd"]))
+    );
     assert_eq!(subject["detailed"], true);
 }
 
@@ -184,7 +229,10 @@ fn an_ask_tells_a_path_outside_that_only_the_input_names() {
     let subject = &log.json(1)["subject"];
     assert_eq!((&subject["outside"], &subject["detailed"]), (&json!(["/etc/motd"]), &json!(true)));
     let text = subject["text"].as_str().unwrap();
-    assert!(text.starts_with("[the input has 1000") && text.ends_with("text?part=input]"), "{text}");
+    assert!(
+        text.starts_with("[the input has 1000") && text.ends_with("text?part=input]"),
+        "{text}"
+    );
     let elsewhere = json!({ "path": "/etc/passwd" });
     log.ask(
         &json!({ "toolCallId": "c2", "title": "Edit", "locations": [{ "path": "/w/blog/a" }], "rawInput": elsewhere }),
@@ -195,15 +243,24 @@ fn an_ask_tells_a_path_outside_that_only_the_input_names() {
 #[test]
 fn ask_tells_the_path_of_a_large_input_also_if_the_agent_names_other_locations() {
     let inside = json!([{ "path": "/w/blog/src/a.txt" }]);
-    let large = |bytes: usize| json!({ "file_path": "/etc/cron.d/x", "content": "x".repeat(bytes) });
+    let large =
+        |bytes: usize| json!({ "file_path": "/etc/cron.d/x", "content": "x".repeat(bytes) });
     for bytes in [10, 5 << 10] {
         let mut log = Transcript::started();
         log.ask(&json!({ "toolCallId": "c1", "title": "Write", "rawInput": large(bytes), "locations": inside }));
-        assert_eq!(log.json(1)["subject"]["outside"], json!(["/etc/cron.d/x"]), "in one message, {bytes} bytes");
+        assert_eq!(
+            log.json(1)["subject"]["outside"],
+            json!(["/etc/cron.d/x"]),
+            "in one message, {bytes} bytes"
+        );
         log.ask(&json!({ "toolCallId": "c2", "title": "Write", "locations": inside }));
         let update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c2", "rawInput": large(bytes) });
         log.update(update);
-        assert_eq!(log.json(3)["subject"]["outside"], json!(["/etc/cron.d/x"]), "in two messages, {bytes} bytes");
+        assert_eq!(
+            log.json(3)["subject"]["outside"],
+            json!(["/etc/cron.d/x"]),
+            "in two messages, {bytes} bytes"
+        );
         let harmless = json!({ "file_path": "/w/blog/b" });
         log.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c2", "rawInput": harmless }));
         assert_eq!(log.json(3)["subject"]["outside"], json!([]), "another input counts instead");
@@ -221,7 +278,12 @@ fn tool_call_ids_are_used_again_after_a_restart() {
     log.update(call("two"));
     log.start_agent(2);
     log.update(call("three"));
-    let titles: Vec<_> = log.outline().into_iter().filter(|(kind, _)| *kind == "tool").map(|(_, text)| text).collect();
+    let titles: Vec<_> = log
+        .outline()
+        .into_iter()
+        .filter(|(kind, _)| *kind == "tool")
+        .map(|(_, text)| text)
+        .collect();
     assert_eq!(titles, ["one", "two", "three"]);
 }
 
@@ -246,7 +308,10 @@ fn output_of_a_command_is_cut_in_the_middle_and_kept_whole() {
         "status": "failed", "rawInput": { "command": "cargo test" }, "rawOutput": { "stdout": text, "exit_code": 101 } }));
     let row = log.json(0);
     assert_eq!((&row["output"]["exitCode"], &row["output"]["lines"]), (&json!(101), &json!(5000)));
-    assert_eq!((&row["summary"], &row["command"]), (&json!("cargo test (exit code 101)"), &json!("cargo test")));
+    assert_eq!(
+        (&row["summary"], &row["command"]),
+        (&json!("cargo test (exit code 101)"), &json!("cargo test"))
+    );
     assert!(row["output"]["text"].as_str().unwrap().ends_with("line 4999\n"));
     assert_eq!(row["output"]["cut"]["whole"], "rows/1-3/text?part=output");
     assert_eq!(log.rows.whole_text(RowNumber(1), "output"), Some(&*text));
@@ -264,7 +329,11 @@ fn a_giant_message_is_cut_and_kept_whole() {
     let row = log.json(0);
     assert!(row.to_string().len() <= MAX_ROW_BYTES);
     let counted = row["parts"][0]["cut"]["bytes"].as_u64().unwrap() as usize;
-    assert!(counted <= whole.len() && counted > whole.len() / 9 * 8, "{counted} of {}", whole.len());
+    assert!(
+        counted <= whole.len() && counted > whole.len() / 9 * 8,
+        "{counted} of {}",
+        whole.len()
+    );
     log.think("end of the message");
     assert_eq!(log.rows.whole_text(RowNumber(1), "0"), Some(&*whole));
     assert_eq!(log.json(0)["parts"][0]["cut"]["bytes"], whole.len());
@@ -276,7 +345,11 @@ fn a_message_that_grows_beyond_its_row_changes_the_row_seldom() {
     (0..MAX_ROW_BYTES / 1_000).for_each(|_| log.say(&"x".repeat(1_000)));
     log.changes.clear();
     (0..5_000).for_each(|_| log.say("twenty characters or"));
-    let whole = log.changes.iter().filter(|change| matches!(change, RowChange::Row { .. })).count();
+    let whole = log
+        .changes
+        .iter()
+        .filter(|change| matches!(change, RowChange::Row { .. }))
+        .count();
     assert!(whole < 70, "{whole} of {} changes are whole rows", log.changes.len());
 }
 
@@ -295,9 +368,14 @@ fn end_of_a_giant_message_is_shown_as_it_grows() {
     }
     let part = log.json(0)["parts"][0].clone();
     assert!(
-        whole.starts_with(part["text"].as_str().unwrap()) && whole.ends_with(part["cut"]["tail"].as_str().unwrap())
+        whole.starts_with(part["text"].as_str().unwrap())
+            && whole.ends_with(part["cut"]["tail"].as_str().unwrap())
     );
-    let appends = log.changes.iter().filter(|change| matches!(change, RowChange::Append { .. })).count();
+    let appends = log
+        .changes
+        .iter()
+        .filter(|change| matches!(change, RowChange::Append { .. }))
+        .count();
     assert!(appends > 3_900, "{appends} pieces were told as appends");
 }
 
@@ -342,24 +420,50 @@ fn last_words_of_the_agent_join_a_reason_that_is_known() {
     let mut log = Transcript::started();
     let failure = Some("no answer to `initialize`".into());
     log.accept("prm_1", "go");
-    log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end: PromptEnd::StartFailed, failure });
+    log.add(PromptEvent::Ended {
+        prompt: prompt_id("prm_1"),
+        end: PromptEnd::StartFailed,
+        failure,
+    });
     let message = Some("no answer to `initialize`\nstderr: no key".into());
     let (status, reason) = (Status::Error, EndReason::StartFailed);
-    log.add(SessionEvent::Ended(Ending { status, reason, exit_code: None, message, needs_login: false }));
+    log.add(SessionEvent::Ended(Ending {
+        status,
+        reason,
+        exit_code: None,
+        message,
+        needs_login: false,
+    }));
     let end = log.json(1);
-    assert_eq!((&end["message"], &end["stderr"]), (&json!("no answer to `initialize`"), &json!("no key")));
+    assert_eq!(
+        (&end["message"], &end["stderr"]),
+        (&json!("no answer to `initialize`"), &json!("no key"))
+    );
 }
 
 #[test]
 fn the_reason_of_a_failure_belongs_to_the_turn_end() {
     let mut log = Transcript::started();
     log.prompt("prm_1", "go");
-    log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end: PromptEnd::AgentExited, failure: None });
+    log.add(PromptEvent::Ended {
+        prompt: prompt_id("prm_1"),
+        end: PromptEnd::AgentExited,
+        failure: None,
+    });
     let message = Some("the agent exited with code 1\nstderr: no key".into());
     let (status, reason) = (Status::Error, EndReason::AgentExited);
-    log.add(SessionEvent::Ended(Ending { status, reason, exit_code: Some(1), message, needs_login: false }));
+    log.add(SessionEvent::Ended(Ending {
+        status,
+        reason,
+        exit_code: Some(1),
+        message,
+        needs_login: false,
+    }));
     let end = log.json(1);
-    assert_eq!((&end["message"], &end["stderr"]), (&json!("the agent exited with code 1"), &json!("no key")));
+    assert_eq!(
+        (&end["message"], &end["stderr"]),
+        (&json!("the agent exited with code 1"), &json!("no key"))
+    );
     assert_eq!(log.outline()[2], ("notice", "The agent exited (exit code 1)"));
     assert_eq!(log.json(2)["level"], "info", "it can come back");
 }
@@ -370,9 +474,16 @@ fn the_failure_that_an_end_tells_is_in_its_row() {
     log.prompt("prm_1", "go");
     let frame = raw(&json!({ "error": { "code": -32000, "message": "no quota" } }));
     let failure = Some("no quota\nstderr: 429 from the provider".into());
-    log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end: PromptEnd::Failed { frame }, failure });
+    log.add(PromptEvent::Ended {
+        prompt: prompt_id("prm_1"),
+        end: PromptEnd::Failed { frame },
+        failure,
+    });
     let end = log.json(1);
-    assert_eq!((&end["message"], &end["stderr"]), (&json!("no quota"), &json!("429 from the provider")));
+    assert_eq!(
+        (&end["message"], &end["stderr"]),
+        (&json!("no quota"), &json!("429 from the provider"))
+    );
     assert_eq!(end["summary"], "Failed (error): no quota");
 }
 
@@ -380,8 +491,7 @@ fn the_failure_that_an_end_tells_is_in_its_row() {
 fn only_completed_tool_calls_have_changed_files() {
     let mut log = Transcript::started();
     log.prompt("prm_1", "go");
-    let diff =
-        |old: Option<&str>, new: &str| json!([{ "type": "diff", "path": "/w/blog/a", "oldText": old, "newText": new }]);
+    let diff = |old: Option<&str>, new: &str| json!([{ "type": "diff", "path": "/w/blog/a", "oldText": old, "newText": new }]);
     let tool = |status: &str, kind: &str, content: serde_json::Value| {
         json!({ "sessionUpdate": "tool_call", "toolCallId": format!("{status} {kind} {content}"), "title": "x",
             "status": status, "kind": kind, "content": content })
@@ -392,12 +502,15 @@ fn only_completed_tool_calls_have_changed_files() {
     log.update(tool("completed", "edit", diff(None, "b\nc\n")));
     log.update(tool("completed", "edit", diff(Some("fragment\n"), "")));
     log.update(tool("completed", "delete", diff(Some("b\nc\n"), "")));
-    let lines = |count: usize, word: &str| (0..count).map(|n| format!("{word} {n}\n")).collect::<String>();
+    let lines =
+        |count: usize, word: &str| (0..count).map(|n| format!("{word} {n}\n")).collect::<String>();
     log.update(tool("completed", "edit", diff(Some(&lines(3_000, "a")), &lines(3_000, "b"))));
     log.update(tool("completed", "edit", diff(None, &lines(6_000, "b"))));
     let changes: Vec<_> = log.rows().iter().flat_map(list_file_changes).collect();
-    let found: Vec<_> =
-        changes.iter().map(|change| (change.kind, change.added, change.removed, change.exact)).collect();
+    let found: Vec<_> = changes
+        .iter()
+        .map(|change| (change.kind, change.added, change.removed, change.exact))
+        .collect();
     let expected = [
         (FileChangeKind::Created, 2, 0, true),
         // A fragment that is replaced by nothing leaves the file.
@@ -408,7 +521,10 @@ fn only_completed_tool_calls_have_changed_files() {
         (FileChangeKind::Created, 6_000, 0, true),
     ];
     assert_eq!(found, expected);
-    assert_eq!((changes[0].path.as_str(), changes[0].at.as_str()), ("a", "1970-01-01T00:00:09.000Z"));
+    assert_eq!(
+        (changes[0].path.as_str(), changes[0].at.as_str()),
+        ("a", "1970-01-01T00:00:09.000Z")
+    );
 }
 
 #[test]
@@ -425,7 +541,11 @@ fn a_plan_has_one_row_in_a_turn() {
     assert_eq!(log.outline(), [("prompt", "go"), ("plan", "Plan 2/2"), ("message", "working")]);
     assert_eq!(log.fold.plan(), Some(RowNumber(2)));
     log.update(json!({ "sessionUpdate": "plan_removed" }));
-    assert_eq!((log.fold.plan(), log.rows().len()), (None, 3), "the row of a plan that was removed stays");
+    assert_eq!(
+        (log.fold.plan(), log.rows().len()),
+        (None, 3),
+        "the row of a plan that was removed stays"
+    );
 }
 
 #[test]
@@ -435,7 +555,11 @@ fn images_are_kept_by_their_hash() {
     log.update(json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "image", "data": png, "mimeType": "text/html" } }));
     log.say("done");
     let part = log.json(0)["parts"][0].clone();
-    assert_eq!((&part["mime"], &part["bytes"]), (&json!("image/png"), &json!(8)), "the type comes from the bytes");
+    assert_eq!(
+        (&part["mime"], &part["bytes"]),
+        (&json!("image/png"), &json!(8)),
+        "the type comes from the bytes"
+    );
     assert!(log.rows.blob(part["blob"].as_str().unwrap()).is_some());
     assert_eq!(log.json(0)["parts"][1]["text"], "done");
 }
@@ -476,7 +600,10 @@ fn updates_of_v2_fold_into_rows() {
     assert_eq!(log.outline(), outline);
     assert_eq!(log.json(0)["parts"][1]["text"], " words");
     let parent = log.json(1);
-    assert_eq!((&parent["children"]["count"], &parent["childSession"]), (&json!(1), &json!("child-1")));
+    assert_eq!(
+        (&parent["children"]["count"], &parent["childSession"]),
+        (&json!(1), &json!("child-1"))
+    );
     assert_eq!((&log.json(2)["parent"], &log.json(3)["turn"]), (&json!("1-5"), &json!(null)));
 }
 
@@ -484,8 +611,11 @@ fn updates_of_v2_fold_into_rows() {
 fn hostile_values_make_rows_of_bounded_size() {
     let mut log = Transcript::started();
     let long = "\"\\\n".repeat(10_000);
-    let locations: Vec<_> = (0..500).map(|n| json!({ "path": format!("/{n}{}", &long[..900]) })).collect();
-    let diffs: Vec<_> = (0..40).map(|n| json!({ "type": "diff", "path": format!("{n}"), "newText": long })).collect();
+    let locations: Vec<_> =
+        (0..500).map(|n| json!({ "path": format!("/{n}{}", &long[..900]) })).collect();
+    let diffs: Vec<_> = (0..40)
+        .map(|n| json!({ "type": "diff", "path": format!("{n}"), "newText": long }))
+        .collect();
     log.prompt("prm_1", &long);
     log.update(
         json!({ "sessionUpdate": "tool_call", "toolCallId": long, "title": long, "kind": "execute", "name": long,
@@ -505,7 +635,9 @@ fn hostile_values_make_rows_of_bounded_size() {
 fn ask_about(cwd: &str, locations: &[&str]) -> (serde_json::Value, serde_json::Value) {
     let mut log = Transcript::started_in(cwd);
     let locations: Vec<_> = locations.iter().map(|path| json!({ "path": path })).collect();
-    log.ask(&json!({ "toolCallId": "c1", "title": "Write", "kind": "edit", "locations": locations }));
+    log.ask(
+        &json!({ "toolCallId": "c1", "title": "Write", "kind": "edit", "locations": locations }),
+    );
     let subject = log.json(1)["subject"].clone();
     (subject["paths"].clone(), subject["outside"].clone())
 }
@@ -525,7 +657,10 @@ fn paths_outside_are_told_however_they_are_spelled() {
     ] {
         assert_eq!(ask_about(cwd, &[path]), (json!([shown]), json!([shown])), "{path:?}");
     }
-    assert_eq!(ask_about("/w/blog", &["a/../b", "/w/blog/c", "/w/blog"]), (json!(["b", "c", "."]), json!([])));
+    assert_eq!(
+        ask_about("/w/blog", &["a/../b", "/w/blog/c", "/w/blog"]),
+        (json!(["b", "c", "."]), json!([]))
+    );
 }
 
 #[test]
@@ -558,10 +693,15 @@ fn whole_texts_of_diffs_belong_to_their_diffs() {
         let diffs = log.json(0)["diffs"].as_array().unwrap().len();
         let word = |index| whole_diff(log, index)?.split_once("--- after\n")?.1.split(' ').next();
         let path = |index: usize| log.json(0)["diffs"][index]["path"].as_str().unwrap().to_owned();
-        (0..diffs).map(|index| (path(index), word(index).unwrap().to_owned())).collect::<Vec<_>>()
+        (0..diffs)
+            .map(|index| (path(index), word(index).unwrap().to_owned()))
+            .collect::<Vec<_>>()
     };
     let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
-        pairs.iter().map(|(path, word)| ((*path).to_owned(), (*word).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(path, word)| ((*path).to_owned(), (*word).to_owned()))
+            .collect()
     };
     assert_eq!(words(&log), pairs(&[("b", "second"), ("a", "third")]));
     log.update(

@@ -1,7 +1,9 @@
 //! Secrets in places where a part of the text was cut, decoded or joined before it was redacted (rule 10.6).
 
 use serde_json::{Value, json};
-use wharf_core::{Ask, AskEvent, AskId, AskKind, EndReason, Ending, PromptEnd, PromptEvent, SessionEvent, Status};
+use wharf_core::{
+    Ask, AskEvent, AskId, AskKind, EndReason, Ending, PromptEnd, PromptEvent, SessionEvent, Status,
+};
 
 use super::{Transcript, prompt_id, raw};
 use crate::RowNumber;
@@ -23,9 +25,14 @@ fn with_input(input: Value) -> Transcript {
 #[test]
 fn secret_after_an_escape_in_the_input_is_redacted() {
     for before in ["x\n", "\t", "\r", "a=", "\"", "\u{1b}[31m"] {
-        let log = with_input(json!({ "content": format!("{before}{TOKEN}"), "list": [{ format!("\n{TOKEN}"): 1 }] }));
+        let log = with_input(
+            json!({ "content": format!("{before}{TOKEN}"), "list": [{ format!("\n{TOKEN}"): 1 }] }),
+        );
         let text = log.json(0)["input"].to_string();
-        assert!(!text.contains("0123456789") && text.matches("ghp_[redacted]").count() == 2, "{before:?}: {text}");
+        assert!(
+            !text.contains("0123456789") && text.matches("ghp_[redacted]").count() == 2,
+            "{before:?}: {text}"
+        );
     }
 }
 
@@ -33,17 +40,23 @@ fn secret_after_an_escape_in_the_input_is_redacted() {
 fn secret_after_an_escape_in_a_long_input_is_redacted_in_its_whole_text() {
     let log = with_input(json!({ "content": format!("{}\n{TOKEN}", "long ".repeat(2_000)) }));
     let whole = log.rows.whole_text(RowNumber(1), "input").unwrap();
-    assert!(!whole.contains("0123456789") && whole.contains("ghp_[redacted]"), "{}", &whole[9_000..]);
+    assert!(
+        !whole.contains("0123456789") && whole.contains("ghp_[redacted]"),
+        "{}",
+        &whole[9_000..]
+    );
     assert_eq!(log.json(0)["inputCut"]["bytes"], whole.len());
     serde_json::from_str::<Value>(whole).expect("the whole input is JSON");
 }
 
 #[test]
 fn private_key_in_an_input_is_redacted_and_the_rest_stays() {
-    let log =
-        with_input(json!({ "text": key_block(2), "lines": key_block(2).lines().collect::<Vec<_>>(), "mode": 420 }));
+    let log = with_input(
+        json!({ "text": key_block(2), "lines": key_block(2).lines().collect::<Vec<_>>(), "mode": 420 }),
+    );
     let redacted = ["[redacted]"; 4];
-    let expected = json!({ "text": format!("{}\n", redacted.join("\n")), "lines": redacted, "mode": 420 });
+    let expected =
+        json!({ "text": format!("{}\n", redacted.join("\n")), "lines": redacted, "mode": 420 });
     assert_eq!(log.json(0)["input"], expected);
 }
 
@@ -63,7 +76,8 @@ fn secret_in_a_deeply_nested_input_is_not_shown() {
 #[test]
 fn secrets_in_the_schema_of_a_form_are_redacted() {
     let mut log = Transcript::started();
-    let schema = json!({ "properties": { "key": { "type": "string", "default": format!("x\n{TOKEN}") } } });
+    let schema =
+        json!({ "properties": { "key": { "type": "string", "default": format!("x\n{TOKEN}") } } });
     log.add(AskEvent::Opened(Ask {
         id: AskId(3),
         kind: AskKind::Elicitation,
@@ -121,11 +135,22 @@ fn secret_at_the_cut_of_a_title_is_redacted() {
 fn private_key_that_begins_before_the_shown_end_of_stderr_is_redacted() {
     let mut log = Transcript::started();
     log.prompt("prm_1", "go");
-    log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end: PromptEnd::AgentExited, failure: None });
-    let stderr = format!("{}{}", key_block(90).replace("LINE", &"x".repeat(100)), "a ".repeat(3_500));
+    log.add(PromptEvent::Ended {
+        prompt: prompt_id("prm_1"),
+        end: PromptEnd::AgentExited,
+        failure: None,
+    });
+    let stderr =
+        format!("{}{}", key_block(90).replace("LINE", &"x".repeat(100)), "a ".repeat(3_500));
     let message = Some(format!("it failed\nstderr: {stderr}").into());
     let (status, reason) = (Status::Error, EndReason::AgentExited);
-    log.add(SessionEvent::Ended(Ending { status, reason, exit_code: Some(1), message, needs_login: false }));
+    log.add(SessionEvent::Ended(Ending {
+        status,
+        reason,
+        exit_code: Some(1),
+        message,
+        needs_login: false,
+    }));
     let shown = log.json(1)["stderr"].as_str().unwrap().to_owned();
     assert!(shown.ends_with("a a ") && !shown.contains("MIIKEY"), "{shown}");
 }

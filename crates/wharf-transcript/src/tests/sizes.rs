@@ -89,14 +89,19 @@ fn plan_of_quotes_fits_its_row_and_counts_all_entries() {
 fn tool_call_of_quotes_fits_its_row_and_keeps_its_texts() {
     let mut log = Transcript::started();
     let lines = |count| format!("{}\n", quotes(500)).repeat(count);
-    let diffs = (0..20).map(|n| json!({ "type": "diff", "path": format!("{n}{}", quotes(400)), "newText": lines(1) }));
+    let diffs = (0..20).map(
+        |n| json!({ "type": "diff", "path": format!("{n}{}", quotes(400)), "newText": lines(1) }),
+    );
     let links = (0..31).map(|n| json!({ "type": "content", "content": link(n) }));
-    let locations: Vec<_> = (0..20).map(|n| json!({ "path": format!("/{n}{}", quotes(400)) })).collect();
+    let locations: Vec<_> =
+        (0..20).map(|n| json!({ "path": format!("/{n}{}", quotes(400)) })).collect();
     log.update(json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": quotes(1_000), "kind": "execute",
         "locations": locations, "content": links.chain(diffs).collect::<Vec<_>>(),
         "rawInput": { "command": quotes(3_000), "cwd": quotes(400) } }));
     check_sizes(&log);
-    log.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "rawOutput": lines(15) }));
+    log.update(
+        json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "rawOutput": lines(15) }),
+    );
     check_sizes(&log);
     for _ in 0..20 {
         log.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1",
@@ -107,9 +112,13 @@ fn tool_call_of_quotes_fits_its_row_and_keeps_its_texts() {
     check_sizes(&log);
     let row = log.json(0);
     assert_eq!(log.rows.whole_text(RowNumber(1), "output"), Some(&*lines(35)));
-    assert_eq!((&row["output"]["bytes"], &row["output"]["lines"]), (&json!(lines(35).len()), &json!(35)));
-    let addresses =
-        [&row["inputCut"], &row["output"]["cut"]].into_iter().chain((0..20).map(|n| &row["diffs"][n]["cut"]));
+    assert_eq!(
+        (&row["output"]["bytes"], &row["output"]["lines"]),
+        (&json!(lines(35).len()), &json!(35))
+    );
+    let addresses = [&row["inputCut"], &row["output"]["cut"]]
+        .into_iter()
+        .chain((0..20).map(|n| &row["diffs"][n]["cut"]));
     for address in addresses.filter_map(|cut| cut["whole"].as_str()) {
         let part = address.split_once("part=").unwrap().1;
         assert!(log.rows.whole_text(RowNumber(1), part).is_some(), "no text is kept for {address}");
@@ -122,13 +131,22 @@ fn end_of_a_turn_with_many_files_fits_its_row() {
     log.prompt("prm_1", "go");
     for call in 0..3 {
         let path = |n| format!("{call}-{n}{}", quotes(400));
-        let diffs: Vec<_> = (0..20).map(|n| json!({ "type": "diff", "path": path(n), "newText": "a\n" })).collect();
-        log.update(json!({ "sessionUpdate": "tool_call", "toolCallId": format!("c{call}"), "title": "x",
-            "status": "completed", "content": diffs }));
+        let diffs: Vec<_> = (0..20)
+            .map(|n| json!({ "type": "diff", "path": path(n), "newText": "a\n" }))
+            .collect();
+        log.update(
+            json!({ "sessionUpdate": "tool_call", "toolCallId": format!("c{call}"), "title": "x",
+            "status": "completed", "content": diffs }),
+        );
     }
-    let frame =
-        raw(&json!({ "error": { "code": -32000, "message": quotes(9_000), "data": { "stderr": quotes(9_000) } } }));
-    log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end: PromptEnd::Failed { frame }, failure: None });
+    let frame = raw(
+        &json!({ "error": { "code": -32000, "message": quotes(9_000), "data": { "stderr": quotes(9_000) } } }),
+    );
+    log.add(PromptEvent::Ended {
+        prompt: prompt_id("prm_1"),
+        end: PromptEnd::Failed { frame },
+        failure: None,
+    });
     check_sizes(&log);
     assert_eq!(log.rows().last().unwrap().body.kind(), "turn_end");
 }
@@ -136,7 +154,8 @@ fn end_of_a_turn_with_many_files_fits_its_row() {
 #[test]
 fn ask_of_quotes_fits_its_row() {
     let mut log = Transcript::started();
-    let locations: Vec<_> = (0..20).map(|n| json!({ "path": format!("/{n}{}", quotes(400)) })).collect();
+    let locations: Vec<_> =
+        (0..20).map(|n| json!({ "path": format!("/{n}{}", quotes(400)) })).collect();
     let diffs: Vec<_> = (0..20)
         .map(|n| json!({ "type": "diff", "path": format!("/x{n}{}", quotes(400)), "newText": quotes(400) }))
         .collect();
@@ -148,20 +167,31 @@ fn ask_of_quotes_fits_its_row() {
     check_sizes(&log);
     let row = log.json(1);
     let shown = row["options"].as_array().unwrap().len();
-    assert!(shown > 0 && shown as u64 + row["moreOptions"].as_u64().unwrap() == 40, "{shown} options");
-    assert_eq!(row["options"][0]["optionId"], format!("0{}", "\u{1}".repeat(100)), "an id is sent back as it is");
+    assert!(
+        shown > 0 && shown as u64 + row["moreOptions"].as_u64().unwrap() == 40,
+        "{shown} options"
+    );
+    assert_eq!(
+        row["options"][0]["optionId"],
+        format!("0{}", "\u{1}".repeat(100)),
+        "an id is sent back as it is"
+    );
 }
 
 #[test]
 fn option_whose_id_is_too_long_is_counted_and_not_offered() {
     let mut log = Transcript::started();
     let long = "x".repeat(2_000);
-    let options = [json!({ "optionId": long, "name": "Long" }), json!({ "optionId": "a", "name": "Short" })];
+    let options =
+        [json!({ "optionId": long, "name": "Long" }), json!({ "optionId": "a", "name": "Short" })];
     let ask = ask_with(&mut log, &json!({ "toolCallId": "c1", "title": "x" }), &options);
     let row = log.json(1);
     assert_eq!(row["options"], json!([{ "optionId": "a", "name": "Short", "kind": "" }]));
     assert_eq!(row["moreOptions"], 1);
     let outcome = AskOutcome::Answered { option: Some(long.into()), answer: raw(&json!({})) };
     log.add(AskEvent::Resolved { ask, outcome, by: None });
-    assert_eq!((&log.json(1)["state"], &log.json(1)["answer"]["option"]), (&json!("answered"), &json!(null)));
+    assert_eq!(
+        (&log.json(1)["state"], &log.json(1)["answer"]["option"]),
+        (&json!("answered"), &json!(null))
+    );
 }

@@ -23,12 +23,16 @@ fn add_output(log: &mut Transcript, piece: &str) {
 }
 
 fn set_output(log: &mut Transcript, text: &str) {
-    log.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "rawOutput": text }));
+    log.update(
+        json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "rawOutput": text }),
+    );
 }
 
 fn complete(log: &mut Transcript) {
-    log.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed",
-        "rawOutput": { "exit_code": 0 } }));
+    log.update(
+        json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed",
+        "rawOutput": { "exit_code": 0 } }),
+    );
 }
 
 /// Returns the shown output of the tool call, and the whole.
@@ -37,7 +41,11 @@ fn output_of(log: &Transcript) -> (Value, Option<String>) {
 }
 
 fn cut_into_pieces(text: &str, size: usize) -> Vec<String> {
-    text.chars().collect::<Vec<_>>().chunks(size).map(|piece| piece.iter().collect()).collect()
+    text.chars()
+        .collect::<Vec<_>>()
+        .chunks(size)
+        .map(|piece| piece.iter().collect())
+        .collect()
 }
 
 #[test]
@@ -57,7 +65,9 @@ fn output_in_pieces_is_the_output_as_a_whole() {
         complete(&mut whole);
         for size in [1_usize, 7, 100, 5_000].into_iter().filter(|size| text.len() / size < 500) {
             let mut log = run_command();
-            cut_into_pieces(&text, size).iter().for_each(|piece| add_output(&mut log, piece));
+            cut_into_pieces(&text, size)
+                .iter()
+                .for_each(|piece| add_output(&mut log, piece));
             complete(&mut log);
             assert_eq!(output_of(&log), output_of(&whole), "in pieces of {size}");
         }
@@ -81,8 +91,10 @@ fn live_output_of_goose_is_output_that_its_end_replaces() {
         (&log.json(1)["output"]["text"], &log.json(1)["output"]["live"]),
         (&json!("one\ntwo\nthree\n"), &json!(true))
     );
-    log.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed",
-        "rawOutput": { "stdout": "one\nthree", "stderr": "two", "exit_code": 0 } }));
+    log.update(
+        json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed",
+        "rawOutput": { "stdout": "one\nthree", "stderr": "two", "exit_code": 0 } }),
+    );
     assert_eq!(log.json(1)["output"]["text"], "one\nthree\ntwo");
 }
 
@@ -127,7 +139,10 @@ fn rest_of_a_secret_after_the_end_of_its_tool_call_is_hidden() {
     add_output(&mut log, "-----BEGIN PRIVATE KEY-----\nMIIfirst\n");
     complete(&mut log);
     add_output(&mut log, "MIIsecond\n-----END PRIVATE KEY-----\nafter\n");
-    assert_eq!(output_of(&log).0["text"], "[redacted]\n[redacted]\n[redacted]\n[redacted]\nafter\n");
+    assert_eq!(
+        output_of(&log).0["text"],
+        "[redacted]\n[redacted]\n[redacted]\n[redacted]\nafter\n"
+    );
 }
 
 #[test]
@@ -135,7 +150,11 @@ fn output_that_is_held_back_is_shown_when_a_turn_cuts_its_tool_call_off() {
     let mut log = run_command();
     add_output(&mut log, "the word is sk-");
     assert_eq!(output_of(&log).0["text"], "the word is sk");
-    log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end: PromptEnd::AgentExited, failure: None });
+    log.add(PromptEvent::Ended {
+        prompt: prompt_id("prm_1"),
+        end: PromptEnd::AgentExited,
+        failure: None,
+    });
     assert_eq!(output_of(&log).0["text"], "the word is sk-");
 }
 
@@ -143,9 +162,11 @@ fn output_that_is_held_back_is_shown_when_a_turn_cuts_its_tool_call_off() {
 fn filters_of_open_outputs_are_bounded() {
     let mut log = Transcript::started();
     for n in 0..500 {
-        log.update(json!({ "sessionUpdate": "tool_call", "toolCallId": format!("c{n}"), "title": "make",
+        log.update(
+            json!({ "sessionUpdate": "tool_call", "toolCallId": format!("c{n}"), "title": "make",
             "kind": "execute", "status": "in_progress", "rawInput": { "command": "make" },
-            "_meta": { "terminal_output_delta": { "data": "-----BEGIN PRIVATE KEY-----\nMII" } } }));
+            "_meta": { "terminal_output_delta": { "data": "-----BEGIN PRIVATE KEY-----\nMII" } } }),
+        );
     }
     let bytes = serde_json::to_string(&log.fold).unwrap().len();
     assert!(bytes < 64 * 1024, "the state has {bytes} bytes");
@@ -168,7 +189,11 @@ fn secret_in_content_chunks_is_hidden_wherever_it_is_cut() {
         }
         log.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed" }));
         let expected = "a ghp_[redacted] b\n[redacted]\n[redacted]\n[redacted]\n[redacted]\nc";
-        assert_eq!(log.json(0)["parts"], json!([{ "type": "text", "text": expected }]), "in pieces of {size}");
+        assert_eq!(
+            log.json(0)["parts"],
+            json!([{ "type": "text", "text": expected }]),
+            "in pieces of {size}"
+        );
     }
 }
 
@@ -221,13 +246,18 @@ fn whole_message_of_v2_keeps_its_whole_text() {
     }
     let message = |text: &str| json!({ "sessionUpdate": "agent_message", "messageId": "m1", "content": [{ "type": "text", "text": text }] });
     log.update(message(&text));
-    let cut = json!({ "bytes": text.len(), "tail": &text[28_672..], "whole": "rows/1-4/text?part=0" });
+    let cut =
+        json!({ "bytes": text.len(), "tail": &text[28_672..], "whole": "rows/1-4/text?part=0" });
     assert_eq!(log.json(0)["parts"][0]["cut"], cut);
     log.update(message(&format!("{text}, with more")));
     assert_eq!(log.rows.whole_text(RowNumber(1), "0"), Some(&*format!("{text}, with more")));
     log.update(message("short"));
     assert_eq!(log.json(0)["parts"], json!([{ "type": "text", "text": "short" }]));
-    assert_eq!(log.rows.whole_text(RowNumber(1), "0"), Some("short"), "the address gives the text of the row");
+    assert_eq!(
+        log.rows.whole_text(RowNumber(1), "0"),
+        Some("short"),
+        "the address gives the text of the row"
+    );
 }
 
 #[test]
@@ -269,13 +299,22 @@ fn text_after_the_last_part_joins_it() {
     // A prompt, a message that comes in chunks, a whole message of v2, and the content of a tool call.
     let frame = super::raw(&json!({ "params": { "prompt": blocks } }));
     let (prompt, sender) = (prompt_id("prm_1"), super::sender("zed"));
-    log.add(PromptEvent::Accepted { prompt: prompt.clone(), sender, frame, key: None, first: false });
+    log.add(PromptEvent::Accepted {
+        prompt: prompt.clone(),
+        sender,
+        frame,
+        key: None,
+        first: false,
+    });
     log.add(PromptEvent::TurnStarted { prompt, content: wharf_core::Seq(3) });
     for block in &blocks {
         log.update(json!({ "sessionUpdate": "agent_message_chunk", "content": block }));
     }
     log.update(json!({ "sessionUpdate": "agent_message", "messageId": "m1", "content": blocks }));
-    let content: Vec<Value> = blocks.iter().map(|block| json!({ "type": "content", "content": block })).collect();
+    let content: Vec<Value> = blocks
+        .iter()
+        .map(|block| json!({ "type": "content", "content": block }))
+        .collect();
     log.update(json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": "x", "content": content }));
     for (index, row) in [(0, "1-4"), (1, "1-5"), (2, "1-50"), (3, "1-51")] {
         let parts = log.json(index)["parts"].clone();
@@ -285,7 +324,14 @@ fn text_after_the_last_part_joins_it() {
         let address = json!(format!("rows/{row}/text?part=31"));
         assert_eq!((&cut["bytes"], &cut["whole"]), (&json!(whole.len()), &address), "row {row}");
         let tail = cut["tail"].as_str();
-        assert!(tail.map_or(index == 3, |tail| whole.ends_with(tail)), "row {row} ends with {tail:?}");
-        assert_eq!(log.rows.whole_text(RowNumber(index as u64 + 1), "31"), Some(&*whole), "row {row}");
+        assert!(
+            tail.map_or(index == 3, |tail| whole.ends_with(tail)),
+            "row {row} ends with {tail:?}"
+        );
+        assert_eq!(
+            log.rows.whole_text(RowNumber(index as u64 + 1), "31"),
+            Some(&*whole),
+            "row {row}"
+        );
     }
 }

@@ -7,7 +7,13 @@ use super::{Transcript, prompt_id, raw, sender};
 
 fn session_end(reason: EndReason, message: &str) -> SessionEvent {
     let message = Some(message.into());
-    SessionEvent::Ended(Ending { status: Status::Error, reason, exit_code: Some(1), message, needs_login: false })
+    SessionEvent::Ended(Ending {
+        status: Status::Error,
+        reason,
+        exit_code: Some(1),
+        message,
+        needs_login: false,
+    })
 }
 
 fn cancel(log: &mut Transcript, prompt: &str, limit: Option<TurnLimit>) {
@@ -83,7 +89,9 @@ fn cost_of_a_turn_without_a_report_is_unknown() {
     log.update(cost(0.3));
     log.end("prm_4", json!({ "stopReason": "end_turn" }));
     let ends = log.rows().iter().enumerate().filter(|(_, row)| row.body.kind() == "turn_end");
-    let costs: Vec<Value> = ends.map(|(index, _)| log.json(index)["usage"]["cost"]["amount"].clone()).collect();
+    let costs: Vec<Value> = ends
+        .map(|(index, _)| log.json(index)["usage"]["cost"]["amount"].clone())
+        .collect();
     assert_eq!(costs, [json!(0.5), Value::Null, Value::Null, json!(0.0)]);
 }
 
@@ -112,14 +120,22 @@ fn files_of_a_turn_are_those_of_its_completed_tool_calls() {
 fn reason_of_a_later_death_stays_with_its_own_time() {
     let mut log = Transcript::started();
     log.prompt("prm_1", "go");
-    log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end: PromptEnd::HostRestarted, failure: None });
+    log.add(PromptEvent::Ended {
+        prompt: prompt_id("prm_1"),
+        end: PromptEnd::HostRestarted,
+        failure: None,
+    });
     log.start_agent(2);
     log.add(session_end(EndReason::AgentExited, "the agent exited with code 1"));
     assert_eq!(log.json(1)["message"], Value::Null, "the agent had come back");
 
     let mut log = Transcript::started();
     log.prompt("prm_1", "go");
-    log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end: PromptEnd::HostRestarted, failure: None });
+    log.add(PromptEvent::Ended {
+        prompt: prompt_id("prm_1"),
+        end: PromptEnd::HostRestarted,
+        failure: None,
+    });
     log.prompt("prm_2", "go on");
     log.add(session_end(EndReason::AgentExited, "the agent exited with code 1"));
     assert_eq!(log.json(1)["message"], Value::Null, "another turn had begun");
@@ -131,10 +147,17 @@ fn reason_of_a_death_goes_to_all_turns_that_it_ended() {
     log.prompt("prm_1", "go");
     log.prompt("prm_2", "go on");
     for prompt in ["prm_1", "prm_2"] {
-        log.add(PromptEvent::Ended { prompt: prompt_id(prompt), end: PromptEnd::AgentExited, failure: None });
+        log.add(PromptEvent::Ended {
+            prompt: prompt_id(prompt),
+            end: PromptEnd::AgentExited,
+            failure: None,
+        });
     }
     log.add(session_end(EndReason::AgentExited, "no memory"));
-    assert_eq!((&log.json(2)["message"], &log.json(3)["message"]), (&json!("no memory"), &json!("no memory")));
+    assert_eq!(
+        (&log.json(2)["message"], &log.json(3)["message"]),
+        (&json!("no memory"), &json!("no memory"))
+    );
 }
 
 #[test]
@@ -175,12 +198,16 @@ fn text_that_was_held_back_until_the_end_belongs_to_its_turn() {
     log.say("-----BEGIN");
     assert_eq!(log.rows().len(), 1, "it may be the beginning of a secret");
     log.end("prm_1", json!({ "stopReason": "end_turn" }));
-    assert_eq!((log.outline()[1], &log.json(1)["turn"]), (("message", "-----BEGIN"), &json!("prm_1")));
+    assert_eq!(
+        (log.outline()[1], &log.json(1)["turn"]),
+        (("message", "-----BEGIN"), &json!("prm_1"))
+    );
 }
 
 #[test]
 fn plan_that_follows_a_removed_one_is_the_plan_of_the_session() {
-    let plan = json!({ "sessionUpdate": "plan", "entries": [{ "content": "Look", "status": "pending" }] });
+    let plan =
+        json!({ "sessionUpdate": "plan", "entries": [{ "content": "Look", "status": "pending" }] });
     let mut log = Transcript::started();
     log.prompt("prm_1", "go");
     log.update(plan.clone());
@@ -194,7 +221,8 @@ fn children_are_counted_also_if_their_parent_is_told_late_or_their_turn_ends() {
     let mut log = Transcript::started();
     log.prompt("prm_1", "go");
     let call = |id: &str, more: Value| {
-        let mut update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": id, "title": id });
+        let mut update =
+            json!({ "sessionUpdate": "tool_call_update", "toolCallId": id, "title": id });
         update.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         update
     };
@@ -206,13 +234,23 @@ fn children_are_counted_also_if_their_parent_is_told_late_or_their_turn_ends() {
         log.update(call(child, json!({ "parentToolCallId": "parent" })));
     }
     let children = |log: &Transcript| log.json(1)["children"].clone();
-    assert_eq!(children(&log), json!({ "count": 2, "open": 1, "failed": 1, "latest": "two (failed)" }));
+    assert_eq!(
+        children(&log),
+        json!({ "count": 2, "open": 1, "failed": 1, "latest": "two (failed)" })
+    );
     log.update(call("three", json!({ "status": "completed", "parentToolCallId": "parent" })));
     log.update(call("four", json!({ "status": "in_progress", "parentToolCallId": "parent" })));
     log.update(call("four", json!({ "status": "in_progress", "parentToolCallId": "parent" })));
     assert_eq!((&children(&log)["count"], &children(&log)["open"]), (&json!(4), &json!(2)));
-    log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end: PromptEnd::Cancelled, failure: None });
-    assert_eq!(children(&log), json!({ "count": 4, "open": 0, "failed": 1, "latest": "four (cancelled)" }));
+    log.add(PromptEvent::Ended {
+        prompt: prompt_id("prm_1"),
+        end: PromptEnd::Cancelled,
+        failure: None,
+    });
+    assert_eq!(
+        children(&log),
+        json!({ "count": 4, "open": 0, "failed": 1, "latest": "four (cancelled)" })
+    );
     log.update(call("four", json!({ "status": "failed", "parentToolCallId": "parent" })));
     assert_eq!((&children(&log)["open"], &children(&log)["failed"]), (&json!(0), &json!(2)));
 }

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use wharf_core::{
-    AgentEvent, AgentTraits, PromptEnd, PromptEvent, StartKind, StartNo, TokenSource, TokenSpan, UsageMeaning,
+    AgentEvent, AgentTraits, PromptEnd, PromptEvent, StartKind, StartNo, TokenSource, TokenSpan,
+    UsageMeaning,
 };
 
 use super::{Transcript, prompt_id, raw};
@@ -17,7 +18,12 @@ fn started(how: StartKind, usage: Option<UsageMeaning>) -> Transcript {
 fn start(log: &mut Transcript, start: u64, how: StartKind, usage: Option<UsageMeaning>) {
     let traits = AgentTraits { usage, ..AgentTraits::default() };
     log.add(AgentEvent::Starting { start: StartNo(start), how });
-    log.add(AgentEvent::Started { start: StartNo(start), agent_session: "a".into(), traits, answer: raw(&json!({})) });
+    log.add(AgentEvent::Started {
+        start: StartNo(start),
+        agent_session: "a".into(),
+        traits,
+        answer: raw(&json!({})),
+    });
 }
 
 const fn meaning(tokens: TokenSpan, source: TokenSource) -> Option<UsageMeaning> {
@@ -47,7 +53,9 @@ fn inputs(log: &Transcript) -> Vec<Option<u64>> {
 fn report_chunk(log: &mut Transcript, input: u64) {
     let usage = json!({ "usage": { "inputTokens": input } });
     let content = json!({ "type": "text", "text": "" });
-    log.update(json!({ "sessionUpdate": "agent_message_chunk", "content": content, "_meta": usage }));
+    log.update(
+        json!({ "sessionUpdate": "agent_message_chunk", "content": content, "_meta": usage }),
+    );
 }
 
 #[test]
@@ -78,9 +86,17 @@ fn tokens_of_chunks_belong_to_the_turn_that_ran_however_it_ends() {
     report_chunk(&mut log, 100);
     // A prompt that never ran ends beside the running turn.
     log.accept("prm_2", "later");
-    log.add(PromptEvent::Ended { prompt: prompt_id("prm_2"), end: PromptEnd::Cancelled, failure: None });
+    log.add(PromptEvent::Ended {
+        prompt: prompt_id("prm_2"),
+        end: PromptEnd::Cancelled,
+        failure: None,
+    });
     report_chunk(&mut log, 20);
-    log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end: PromptEnd::AgentExited, failure: None });
+    log.add(PromptEvent::Ended {
+        prompt: prompt_id("prm_1"),
+        end: PromptEnd::AgentExited,
+        failure: None,
+    });
     assert_eq!(inputs(&log), [None, Some(120)]);
 }
 

@@ -78,7 +78,19 @@ fn a_key_block_without_end_hides_a_bounded_number_of_lines() {
 
 #[test]
 fn last_word_of_ordinary_text_is_shown_at_once() {
-    for text in ["to be", "it's", "A", "an AI", "at the wharf", "in Asia", "go", "x", "npm", "Bearer", "a bearer "] {
+    for text in [
+        "to be",
+        "it's",
+        "A",
+        "an AI",
+        "at the wharf",
+        "in Asia",
+        "go",
+        "x",
+        "npm",
+        "Bearer",
+        "a bearer ",
+    ] {
         let (mut filter, mut out) = (TextFilter::default(), String::new());
         filter.push(text, &mut out);
         assert_eq!(out, text);

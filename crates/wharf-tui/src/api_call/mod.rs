@@ -68,8 +68,10 @@ fn join_path(segments: &[&str]) -> String {
 
 /// Percent-encodes a text for one segment or value of a URL.
 pub fn percent_encode(text: &str) -> String {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
-    let encode = |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    let plain =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
+    let encode =
+        |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(encode).collect()
 }
 
@@ -84,11 +86,18 @@ mod tests {
 
     #[test]
     fn prompt_waits_in_line_and_has_its_key() {
-        let call = send_prompt("sess_1", prompt_content("fix \"it\"", &[]), PromptWhen::InTurn, "key-1");
+        let call =
+            send_prompt("sess_1", prompt_content("fix \"it\"", &[]), PromptWhen::InTurn, "key-1");
         assert_eq!(call.path, "/sessions/sess_1/prompt");
         assert_eq!(call.body.as_deref(), Some(r#"{"prompt":"fix \"it\"","queue":true}"#));
         let with_file = prompt_content("see", &["up_1".to_owned()]);
-        assert_eq!(with_file.json(), r#"[{"text":"see","type":"text"},{"id":"up_1","type":"upload"}]"#);
-        assert_eq!((call.method, call.idempotency_key.as_deref()), (ApiMethod::Post, Some("key-1")));
+        assert_eq!(
+            with_file.json(),
+            r#"[{"text":"see","type":"text"},{"id":"up_1","type":"upload"}]"#
+        );
+        assert_eq!(
+            (call.method, call.idempotency_key.as_deref()),
+            (ApiMethod::Post, Some("key-1"))
+        );
     }
 }

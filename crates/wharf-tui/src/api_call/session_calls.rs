@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use wharf_api::{
-    AnswerAction, AnswerArgs, Content, ForkArgs, InterruptArgs, MuteArgs, PromptArgs, QueueChange, QueueSendArgs,
-    ResumeArgs, SeenArgs, SessionPatch, SettingsChange,
+    AnswerAction, AnswerArgs, Content, ForkArgs, InterruptArgs, MuteArgs, PromptArgs, QueueChange,
+    QueueSendArgs, ResumeArgs, SeenArgs, SessionPatch, SettingsChange,
 };
 
 use super::{ApiCall, ApiMethod, join_path, percent_encode};
@@ -23,7 +23,8 @@ pub(crate) fn prompt_content(text: &str, uploads: &[String]) -> Content {
         return Content::from_text(text);
     }
     let files = uploads.iter().map(|id| json!({ "type": "upload", "id": id }));
-    let blocks: Vec<Value> = std::iter::once(json!({ "type": "text", "text": text })).chain(files).collect();
+    let blocks: Vec<Value> =
+        std::iter::once(json!({ "type": "text", "text": text })).chain(files).collect();
     let json = Value::from(blocks).to_string();
     // A list of blocks always is JSON.
     wharf_json::read_own(json.as_bytes()).unwrap_or_else(|_| Content::from_text(text))
@@ -70,7 +71,12 @@ pub(crate) fn read_queued(session: &str, id: &str) -> ApiCall {
     ApiCall::get(join_path(&["sessions", session, "queue", id]))
 }
 
-pub(crate) fn change_queued(session: &str, id: &str, prompt: Option<Content>, position: Option<usize>) -> ApiCall {
+pub(crate) fn change_queued(
+    session: &str,
+    id: &str,
+    prompt: Option<Content>,
+    position: Option<usize>,
+) -> ApiCall {
     let path = join_path(&["sessions", session, "queue", id]);
     let keep_attachments = prompt.is_some();
     ApiCall::with_body(ApiMethod::Patch, path, &QueueChange { prompt, keep_attachments, position })
@@ -78,7 +84,10 @@ pub(crate) fn change_queued(session: &str, id: &str, prompt: Option<Content>, po
 
 /// Takes a waiting prompt out of the queue.
 pub(crate) fn remove_queued(session: &str, id: &str) -> ApiCall {
-    ApiCall { method: ApiMethod::Delete, ..ApiCall::get(join_path(&["sessions", session, "queue", id])) }
+    ApiCall {
+        method: ApiMethod::Delete,
+        ..ApiCall::get(join_path(&["sessions", session, "queue", id]))
+    }
 }
 
 /// Sends a waiting prompt now; the running turn is interrupted.
@@ -97,7 +106,11 @@ pub(crate) fn change_session(session: &str, patch: &SessionPatch) -> ApiCall {
 }
 
 pub(crate) fn mute_session(session: &str, muted: bool) -> ApiCall {
-    ApiCall::with_body(ApiMethod::Put, join_path(&["sessions", session, "mute"]), &MuteArgs { muted })
+    ApiCall::with_body(
+        ApiMethod::Put,
+        join_path(&["sessions", session, "mute"]),
+        &MuteArgs { muted },
+    )
 }
 
 pub(crate) fn kill_session(session: &str) -> ApiCall {
@@ -112,7 +125,11 @@ pub(crate) fn resume_session(session: &str) -> ApiCall {
 /// Copies a session.
 pub(crate) fn fork_session(session: &str, key: &str) -> ApiCall {
     let call = ApiCall::post(join_path(&["sessions", session, "fork"]), &ForkArgs::default());
-    ApiCall { idempotency_key: Some(key.to_owned()), respond_async: true, ..call }
+    ApiCall {
+        idempotency_key: Some(key.to_owned()),
+        respond_async: true,
+        ..call
+    }
 }
 
 /// Finds files of a session for a completion.

@@ -18,7 +18,12 @@ pub(crate) fn list_places() -> ApiCall {
 pub(crate) fn spawn_session(args: &SpawnArgs, variables: Vec<String>, key: &str) -> ApiCall {
     let call = ApiCall::post(join_path(&["sessions", "agent"]), args);
     let forwarded_variables = Some(variables);
-    ApiCall { idempotency_key: Some(key.to_owned()), respond_async: true, forwarded_variables, ..call }
+    ApiCall {
+        idempotency_key: Some(key.to_owned()),
+        respond_async: true,
+        forwarded_variables,
+        ..call
+    }
 }
 
 /// Reads the host's version and its state.

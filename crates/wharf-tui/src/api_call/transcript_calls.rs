@@ -40,14 +40,19 @@ pub(crate) fn read_newest_row(session: &str) -> ApiCall {
 
 /// Reads the newest prompts of a session.
 pub(crate) fn read_prompts(session: &str) -> ApiCall {
-    ApiCall::get(format!("{}?kinds=prompt&limit={MAX_READ_PROMPTS}", join_path(&["sessions", session, "rows"])))
+    ApiCall::get(format!(
+        "{}?kinds=prompt&limit={MAX_READ_PROMPTS}",
+        join_path(&["sessions", session, "rows"])
+    ))
 }
 
 /// Reads the prompts of a turn, or without one the newest prompt of the session; long ones are cut.
 pub(crate) fn read_turn_prompts(session: &str, turn: Option<&str>) -> ApiCall {
     let path = join_path(&["sessions", session, "rows"]);
     match turn {
-        Some(turn) => ApiCall::get(format!("{path}?kinds=prompt&limit=200&turn={}", percent_encode(turn))),
+        Some(turn) => {
+            ApiCall::get(format!("{path}?kinds=prompt&limit=200&turn={}", percent_encode(turn)))
+        }
         None => ApiCall::get(format!("{path}?kinds=prompt&limit=1")),
     }
 }
@@ -70,7 +75,9 @@ pub(crate) fn list_changed_files(session: &str) -> ApiCall {
 
 /// Searches the rows of one session, the newest first.
 pub(crate) fn search_session(session: &str, query: &str, cursor: Option<&str>) -> ApiCall {
-    let cursor = cursor.map(|cursor| format!("&cursor={}", percent_encode(cursor))).unwrap_or_default();
+    let cursor = cursor
+        .map(|cursor| format!("&cursor={}", percent_encode(cursor)))
+        .unwrap_or_default();
     let session = percent_encode(session);
     let query = percent_encode(query);
     ApiCall::get(format!("/search?q={query}&session={session}&limit=100{cursor}"))

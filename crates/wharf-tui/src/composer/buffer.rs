@@ -117,7 +117,11 @@ impl TextBuffer {
             EditCommand::KillToLineEnd => {
                 // At the end of a line the line break is cut.
                 let end = self.line_end();
-                self.kill(before, if end == before { self.cluster_after() } else { end }, was_killing);
+                self.kill(
+                    before,
+                    if end == before { self.cluster_after() } else { end },
+                    was_killing,
+                );
             }
             EditCommand::Yank => {
                 let killed = self.killed.clone();
@@ -164,17 +168,25 @@ impl TextBuffer {
     }
 
     fn cluster_before(&self) -> usize {
-        self.text[..self.cursor].grapheme_indices(true).next_back().map_or(0, |(at, _)| at)
+        self.text[..self.cursor]
+            .grapheme_indices(true)
+            .next_back()
+            .map_or(0, |(at, _)| at)
     }
 
     fn cluster_after(&self) -> usize {
         let rest = &self.text[self.cursor..];
-        rest.graphemes(true).next().map_or(self.text.len(), |cluster| self.cursor + cluster.len())
+        rest.graphemes(true)
+            .next()
+            .map_or(self.text.len(), |cluster| self.cursor + cluster.len())
     }
 
     fn word_before(&self) -> usize {
         let words = self.text[..self.cursor].split_word_bound_indices();
-        words.rev().find(|(_, word)| word.chars().any(char::is_alphanumeric)).map_or(0, |(at, _)| at)
+        words
+            .rev()
+            .find(|(_, word)| word.chars().any(char::is_alphanumeric))
+            .map_or(0, |(at, _)| at)
     }
 
     fn word_after(&self) -> usize {
@@ -188,7 +200,9 @@ impl TextBuffer {
     }
 
     fn line_end(&self) -> usize {
-        self.text[self.cursor..].find('\n').map_or(self.text.len(), |at| self.cursor + at)
+        self.text[self.cursor..]
+            .find('\n')
+            .map_or(self.text.len(), |at| self.cursor + at)
     }
 
     fn move_up(&mut self) -> bool {
@@ -217,7 +231,10 @@ impl TextBuffer {
 
     /// Returns the index of the cluster with this number between two indices, or the later index.
     fn place_in_line(&self, start: usize, end: usize, column: usize) -> usize {
-        self.text[start..end].grapheme_indices(true).nth(column).map_or(end, |(at, _)| start + at)
+        self.text[start..end]
+            .grapheme_indices(true)
+            .nth(column)
+            .map_or(end, |(at, _)| start + at)
     }
 }
 
@@ -243,7 +260,10 @@ mod tests {
         assert_eq!(after("a👩‍👩‍👧|b", &[EditCommand::Left]), "a|👩‍👩‍👧b");
         assert_eq!(after("ae\u{301}|", &[EditCommand::DeleteBefore]), "a|");
         assert_eq!(after("|日本", &[EditCommand::Right, EditCommand::DeleteAfter]), "日|");
-        assert_eq!(after("|", &[EditCommand::DeleteBefore, EditCommand::Left, EditCommand::DeleteAfter]), "|");
+        assert_eq!(
+            after("|", &[EditCommand::DeleteBefore, EditCommand::Left, EditCommand::DeleteAfter]),
+            "|"
+        );
     }
 
     #[test]
@@ -253,7 +273,10 @@ mod tests {
         let two_cuts = [EditCommand::KillWord, EditCommand::KillWord, EditCommand::Yank];
         assert_eq!(after("one two three|", &two_cuts), "one two three|", "cuts in a row join");
         assert_eq!(after("a\nbc|d\ne", &[EditCommand::KillToLineStart]), "a\n|d\ne");
-        assert_eq!(after("a\n|bcd\ne", &[EditCommand::KillToLineEnd, EditCommand::KillToLineEnd]), "a\n|e");
+        assert_eq!(
+            after("a\n|bcd\ne", &[EditCommand::KillToLineEnd, EditCommand::KillToLineEnd]),
+            "a\n|e"
+        );
         assert_eq!(after("one |two", &[EditCommand::WordRight, EditCommand::WordLeft]), "one |two");
     }
 

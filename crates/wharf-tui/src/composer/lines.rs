@@ -95,7 +95,10 @@ mod tests {
     #[test]
     fn text_breaks_at_the_width_and_the_cursor_has_a_cell() {
         let laid = lay_out_editor("abcde\nf", 7, 3);
-        assert_eq!((laid.lines, laid.cursor), (vec!["abc".to_owned(), "de".to_owned(), "f".to_owned()], (2, 1)));
+        assert_eq!(
+            (laid.lines, laid.cursor),
+            (vec!["abc".to_owned(), "de".to_owned(), "f".to_owned()], (2, 1))
+        );
         let full = lay_out_editor("abc", 3, 3);
         assert_eq!((full.lines.len(), full.cursor), (2, (1, 0)));
         assert_eq!(lay_out_editor("", 0, 3).cursor, (0, 0));

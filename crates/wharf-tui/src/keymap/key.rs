@@ -101,6 +101,10 @@ impl std::fmt::Display for KeyPress {
             return f.write_str(label);
         }
         let KeyCode::Char(character) = self.code else { return Ok(()) };
-        if self.ctrl { write!(f, "{}", character.to_ascii_uppercase()) } else { write!(f, "{character}") }
+        if self.ctrl {
+            write!(f, "{}", character.to_ascii_uppercase())
+        } else {
+            write!(f, "{character}")
+        }
     }
 }

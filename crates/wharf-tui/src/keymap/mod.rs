@@ -6,8 +6,8 @@ mod key;
 mod table;
 
 pub use commands::{
-    AskCommand, ComposerCommand, EditCommand, FormCommand, GlobalCommand, ListCommand, MenuCommand, ReaderCommand,
-    TranscriptCommand, TuiCommand,
+    AskCommand, ComposerCommand, EditCommand, FormCommand, GlobalCommand, ListCommand, MenuCommand,
+    ReaderCommand, TranscriptCommand, TuiCommand,
 };
 pub use key::{KeyCode, KeyPress};
 
@@ -47,8 +47,10 @@ pub struct KeyBinding {
 impl KeyBinding {
     /// Returns true if the palette lists it: commands that need no place on the screen.
     pub const fn is_in_palette(&self) -> bool {
-        matches!(self.scope, KeyScope::Everywhere | KeyScope::List | KeyScope::Transcript | KeyScope::Composer)
-            && !matches!(self.command, TuiCommand::Edit(_))
+        matches!(
+            self.scope,
+            KeyScope::Everywhere | KeyScope::List | KeyScope::Transcript | KeyScope::Composer
+        ) && !matches!(self.command, TuiCommand::Edit(_))
     }
 
     /// Returns the first key as people write it: `Ctrl-P`.
@@ -101,7 +103,12 @@ impl Keymap {
 
     /// Returns the meaning of a key after the first key of a chord, if there was one. Earlier scopes go first. The second key
     /// of a chord acts in upper case too, since people write `Ctrl-X R`.
-    pub(crate) fn find(&self, scopes: &[KeyScope], prefix: Option<KeyPress>, key: KeyPress) -> KeyMeaning {
+    pub(crate) fn find(
+        &self,
+        scopes: &[KeyScope],
+        prefix: Option<KeyPress>,
+        key: KeyPress,
+    ) -> KeyMeaning {
         let meaning = self.find_exact(scopes, prefix, key);
         if let KeyCode::Char(letter) = key.code
             && prefix.is_some()
@@ -113,7 +120,12 @@ impl Keymap {
         meaning
     }
 
-    fn find_exact(&self, scopes: &[KeyScope], prefix: Option<KeyPress>, key: KeyPress) -> KeyMeaning {
+    fn find_exact(
+        &self,
+        scopes: &[KeyScope],
+        prefix: Option<KeyPress>,
+        key: KeyPress,
+    ) -> KeyMeaning {
         let chord: Vec<KeyPress> = prefix.into_iter().chain([key]).collect();
         for scope in scopes {
             if let Some(command) = self.chords.get(&(*scope, chord.clone())) {

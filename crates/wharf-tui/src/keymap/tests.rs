@@ -16,9 +16,17 @@ fn every_key_is_readable_and_bound_once_in_its_place() {
             for key in keys.split(' ') {
                 assert!(KeyPress::parse(key).is_some(), "{key:?} is no key");
             }
-            assert!(seen.insert((binding.scope, *keys)), "{keys:?} is bound twice in {:?}", binding.scope);
+            assert!(
+                seen.insert((binding.scope, *keys)),
+                "{keys:?} is bound twice in {:?}",
+                binding.scope
+            );
         }
-        assert!(!binding.title.is_empty() && !binding.title.ends_with('.'), "{:?}", binding.command);
+        assert!(
+            !binding.title.is_empty() && !binding.title.ends_with('.'),
+            "{:?}",
+            binding.command
+        );
     }
 }
 
@@ -29,9 +37,13 @@ fn keys_of_terminals_and_multiplexers_are_free() {
         let is_editing = matches!(binding.command, TuiCommand::Edit(_));
         for key in binding.keys.iter().flat_map(|keys| keys.split(' ')) {
             assert!(!TAKEN.contains(&key), "{key} is not ours");
-            assert!(is_editing || !["ctrl-a", "ctrl-b", "ctrl-h"].contains(&key), "{key} is for editing only");
+            assert!(
+                is_editing || !["ctrl-a", "ctrl-b", "ctrl-h"].contains(&key),
+                "{key} is for editing only"
+            );
         }
-        let all_alt = !binding.keys.is_empty() && binding.keys.iter().all(|keys| keys.contains("alt-"));
+        let all_alt =
+            !binding.keys.is_empty() && binding.keys.iter().all(|keys| keys.contains("alt-"));
         assert!(!all_alt, "{:?} needs Alt", binding.command);
     }
 }
@@ -50,6 +62,7 @@ fn chords_and_inner_places_are_found_first() {
 
 #[test]
 fn keys_are_labelled_as_people_write_them() {
-    let labels = ["ctrl-p", "shift-tab", "G", "space", "ctrl-_", "pgup"].map(|key| press(key).to_string());
+    let labels =
+        ["ctrl-p", "shift-tab", "G", "space", "ctrl-_", "pgup"].map(|key| press(key).to_string());
     assert_eq!(labels, ["Ctrl-P", "Shift-Tab", "G", "Space", "Ctrl-_", "PgUp"]);
 }

@@ -96,9 +96,16 @@ pub(crate) fn arrange_rows(rows: &RowSet, view: &TranscriptView, has_card: bool)
 
 impl RowArrangement {
     /// Shows a row of a subagent below its tool call, if that is opened.
-    fn place_child(&mut self, place: RowPlace, parent: RowPlace, rows: &RowSet, view: &TranscriptView) {
+    fn place_child(
+        &mut self,
+        place: RowPlace,
+        parent: RowPlace,
+        rows: &RowSet,
+        view: &TranscriptView,
+    ) {
         let above = self.context(parent);
-        let is_shown = rows.get(parent).is_none() || view.toggled.contains(&parent) && above.fold != RowFold::Hidden;
+        let is_shown = rows.get(parent).is_none()
+            || view.toggled.contains(&parent) && above.fold != RowFold::Hidden;
         let context = self.contexts.entry(place).or_default();
         context.indent = (above.indent + CHILD_INDENT_COLUMNS).min(MAX_INDENT_COLUMNS);
         if !is_shown {
@@ -138,7 +145,10 @@ impl RowArrangement {
         if let Some(notice) = last_notice.filter(|_| has_card) {
             self.contexts.entry(notice).or_default().fold = RowFold::Hidden;
         }
-        let Some((place, end)) = last_end.filter(|(_, end)| FailureKind::of_turn(end).is_some()) else { return };
+        let Some((place, end)) = last_end.filter(|(_, end)| FailureKind::of_turn(end).is_some())
+        else {
+            return;
+        };
         self.contexts.entry(place).or_default().failure = match end.reason.as_str() {
             "start_failed" | "agent_exited" if has_card => FailureDetail::InCard,
             _ if has_card => FailureDetail::Reason,
@@ -148,7 +158,9 @@ impl RowArrangement {
 
     /// Marks the first row after this place that is shown, unless there may be earlier ones that are not loaded.
     fn mark_first_unread(&mut self, rows: &RowSet, after: RowPlace) {
-        if *rows.older() != OlderRows::None && rows.iter().next().is_none_or(|(first, _)| first > after) {
+        if *rows.older() != OlderRows::None
+            && rows.iter().next().is_none_or(|(first, _)| first > after)
+        {
             return;
         }
         let is_shown = |(place, row): &(RowPlace, &TranscriptRow)| {
@@ -163,13 +175,16 @@ impl RowArrangement {
     fn divide_messages(&mut self, rows: &RowSet) {
         let mut before: Option<(RowPlace, RowGroup)> = None;
         for (place, row) in rows.iter() {
-            let is_hidden = self.contexts.get(&place).is_some_and(|context| context.fold == RowFold::Hidden);
+            let is_hidden =
+                self.contexts.get(&place).is_some_and(|context| context.fold == RowFold::Hidden);
             if is_hidden || is_for_machines(row) {
                 continue;
             }
             let group = RowGroup::of(row);
             if let Some((upper, RowGroup::Message | RowGroup::Steps)) = before
-                && before.is_some_and(|(_, upper)| upper == RowGroup::Message || group == RowGroup::Message)
+                && before.is_some_and(|(_, upper)| {
+                    upper == RowGroup::Message || group == RowGroup::Message
+                })
                 && group != RowGroup::Start
             {
                 self.contexts.entry(upper).or_default().has_gap_after = true;
@@ -219,9 +234,13 @@ enum StepKind {
 impl StepKind {
     fn of(row: &TranscriptRow) -> Self {
         match &row.body {
-            RowBody::Tool(tool) if tool.state == ToolState::Completed && !has_tool_failed(tool) => Self::Step,
+            RowBody::Tool(tool) if tool.state == ToolState::Completed && !has_tool_failed(tool) => {
+                Self::Step
+            }
             RowBody::Thought(_) if !row.open => Self::Beside,
-            RowBody::Ask(ask) if ask.tool.is_some() && ask.state == AskState::Answered => Self::Beside,
+            RowBody::Ask(ask) if ask.tool.is_some() && ask.state == AskState::Answered => {
+                Self::Beside
+            }
             RowBody::Notice(_) if is_for_machines(row) => Self::Beside,
             RowBody::Plan(_) => Self::Beside,
             RowBody::Tool(_)

@@ -68,14 +68,23 @@ impl LayoutCache {
     ) -> Rc<RowLayout> {
         let live_bytes = look.live.map_or(0, |live| live.bytes);
         let context = look.context.clone();
-        let key = LayoutKey { rev: row.rev, width: look.width, is_toggled: look.is_toggled, context, live_bytes };
+        let key = LayoutKey {
+            rev: row.rev,
+            width: look.width,
+            is_toggled: look.is_toggled,
+            context,
+            live_bytes,
+        };
         if let Some((held, layout)) = self.rows.get(&place)
             && *held == key
         {
             return Rc::clone(layout);
         }
         // A layout of an older revision that looks the same is the beginning of the new one, if the row is a text that grew.
-        let earlier = self.rows.remove(&place).filter(|(held, _)| LayoutKey { rev: row.rev, ..held.clone() } == key);
+        let earlier = self
+            .rows
+            .remove(&place)
+            .filter(|(held, _)| LayoutKey { rev: row.rev, ..held.clone() } == key);
         // The lines of a picture that is still being drawn are not taken.
         let earlier = earlier.and_then(|(_, layout)| Rc::into_inner(layout));
         if self.rows.len() >= MAX_CACHED_ROWS {

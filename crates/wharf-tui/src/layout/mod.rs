@@ -4,7 +4,9 @@ mod arrangement;
 mod cache;
 mod window;
 
-pub(crate) use arrangement::{FailureDetail, RowArrangement, RowContext, RowFold, arrange_rows, has_tool_failed};
+pub(crate) use arrangement::{
+    FailureDetail, RowArrangement, RowContext, RowFold, arrange_rows, has_tool_failed,
+};
 pub(crate) use cache::{DocumentKey, LayoutCache};
 pub(crate) use window::{VisibleRow, find_visible, scroll_anchor};
 

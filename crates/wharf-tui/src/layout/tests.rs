@@ -4,7 +4,10 @@ use serde_json::{Value, json};
 use wharf_api::{RowStreamEvent, SessionStreamEvent};
 
 use crate::keymap::KeyPress;
-use crate::{Moment, ScreenSize, StreamId, StreamInput, TuiEffect, TuiInput, TuiOptions, TuiState, update, view};
+use crate::{
+    Moment, ScreenSize, StreamId, StreamInput, TuiEffect, TuiInput, TuiOptions, TuiState, update,
+    view,
+};
 
 const HEIGHT: u16 = 40;
 const ROWS: u64 = 2_000;
@@ -78,7 +81,10 @@ fn append(seq: u64, from: u64) -> Value {
 fn only_rows_in_view_are_laid_out_and_each_once() {
     let rows: Vec<Value> = (2..ROWS).map(message).collect();
     let (mut state, _) = open_session(&rows);
-    assert!(state.layouts.borrow().count_laid_out() <= u64::from(HEIGHT), "opening lays out one screen");
+    assert!(
+        state.layouts.borrow().count_laid_out() <= u64::from(HEIGHT),
+        "opening lays out one screen"
+    );
     assert_eq!(count_laid_out(&mut state, |_| {}), 0, "the same picture again");
     let page = count_laid_out(&mut state, |state| press(state, "pgup"));
     assert!(page <= u64::from(HEIGHT), "a page up laid out {page} rows");
@@ -92,12 +98,15 @@ fn update_lays_out_its_own_row_and_none_if_that_is_not_in_view() {
     let (mut state, stream) = open_session(&rows);
     let last = ROWS - 1;
     for number in 0..100 {
-        let count = count_laid_out(&mut state, |state| send(state, stream, "append", append(last, last + number)));
+        let count = count_laid_out(&mut state, |state| {
+            send(state, stream, "append", append(last, last + number))
+        });
         assert_eq!(count, 1, "append {number}");
     }
     press(&mut state, "g");
     view(&state);
-    let count = count_laid_out(&mut state, |state| send(state, stream, "append", append(last, last + 100)));
+    let count =
+        count_laid_out(&mut state, |state| send(state, stream, "append", append(last, last + 100)));
     assert_eq!(count, 0, "the row is not in view");
 }
 
@@ -116,8 +125,13 @@ fn several_updates_between_two_pictures_lay_a_row_out_once() {
 
 #[test]
 fn folded_steps_are_not_laid_out() {
-    let tool =
-        |seq| row(seq, "tool", json!({ "toolCallId": "t", "title": "t", "state": "completed", "startedAt": "" }));
+    let tool = |seq| {
+        row(
+            seq,
+            "tool",
+            json!({ "toolCallId": "t", "title": "t", "state": "completed", "startedAt": "" }),
+        )
+    };
     let rows: Vec<Value> = (2..ROWS).map(tool).collect();
     let (mut state, _) = open_session(&rows);
     assert_eq!(state.layouts.borrow().count_laid_out(), 1, "one line stands for all");

@@ -152,7 +152,10 @@ mod tests {
     #[test]
     fn end_shows_the_newest_lines_and_an_anchor_the_lines_below_it() {
         let seen = |anchor| -> Vec<(usize, usize)> {
-            find_visible(&ten_rows(), anchor, 5, |_, _| 3).iter().map(|row| (row.first_line, row.lines)).collect()
+            find_visible(&ten_rows(), anchor, 5, |_, _| 3)
+                .iter()
+                .map(|row| (row.first_line, row.lines))
+                .collect()
         };
         assert_eq!(seen(ScrollAnchor::End), [(1, 2), (0, 3)]);
         assert_eq!(seen(at(2, 1)), [(1, 2), (0, 3)]);

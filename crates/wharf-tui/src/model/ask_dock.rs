@@ -48,9 +48,16 @@ impl AskDock {
     /// Shows an ask. The option that allows once is selected, since Enter must not allow more than that by accident.
     pub(crate) fn show(&mut self, ask: Option<&RowAsk>, now: Duration) {
         let shown = ask.map(|ask| (ask.ask_id, now));
-        let once = ask.and_then(|ask| ask.options.iter().position(|option| option.kind == "allow_once"));
+        let once =
+            ask.and_then(|ask| ask.options.iter().position(|option| option.kind == "allow_once"));
         let option = once.unwrap_or_default();
-        *self = Self { shown, option, scroll: 0, answering: self.answering, resolved: self.resolved.take() };
+        *self = Self {
+            shown,
+            option,
+            scroll: 0,
+            answering: self.answering,
+            resolved: self.resolved.take(),
+        };
     }
 
     /// Notes that the ask in view is over, so that its outcome is shown for a moment.
@@ -114,10 +121,18 @@ pub(crate) enum FormAnswer {
 pub(crate) fn form_answers(ask: &RowAsk) -> Vec<(char, FormAnswer)> {
     let form = ask.form.as_ref();
     let schema = form.and_then(|form| form.schema.as_ref());
-    let has_fields = schema.and_then(|schema| schema.get("properties")?.as_object()).is_some_and(|all| !all.is_empty());
+    let has_fields = schema
+        .and_then(|schema| schema.get("properties")?.as_object())
+        .is_some_and(|all| !all.is_empty());
     match (form.is_some_and(|form| form.url.is_some()), has_fields) {
-        (true, true) => vec![('1', FormAnswer::CopyLink), ('2', FormAnswer::FillIn), ('d', FormAnswer::Decline)],
-        (true, false) => vec![('1', FormAnswer::CopyLink), ('a', FormAnswer::AcceptLink), ('d', FormAnswer::Decline)],
+        (true, true) => {
+            vec![('1', FormAnswer::CopyLink), ('2', FormAnswer::FillIn), ('d', FormAnswer::Decline)]
+        }
+        (true, false) => vec![
+            ('1', FormAnswer::CopyLink),
+            ('a', FormAnswer::AcceptLink),
+            ('d', FormAnswer::Decline),
+        ],
         (false, _) => vec![('1', FormAnswer::FillIn), ('d', FormAnswer::Decline)],
     }
 }

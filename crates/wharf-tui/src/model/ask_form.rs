@@ -50,13 +50,24 @@ impl AskFormInput {
         schema: Option<&Value>,
         opened_at: Duration,
     ) -> Self {
-        let required = schema.and_then(|schema| schema["required"].as_array()).cloned().unwrap_or_default();
+        let required = schema
+            .and_then(|schema| schema["required"].as_array())
+            .cloned()
+            .unwrap_or_default();
         let properties = schema.and_then(|schema| schema["properties"].as_object());
         let fields = properties.into_iter().flatten().map(|(name, schema)| {
             let is_required = required.iter().any(|required| required.as_str() == Some(name));
             AskFormField::new(name, schema, is_required)
         });
-        Self { session, ask, opened_at, title, fields: fields.collect(), focused: 0, error: None }
+        Self {
+            session,
+            ask,
+            opened_at,
+            title,
+            fields: fields.collect(),
+            focused: 0,
+            error: None,
+        }
     }
 
     pub(crate) fn focused_text(&mut self) -> Option<&mut TextBuffer> {
@@ -91,7 +102,9 @@ impl AskFormField {
         let text = match default {
             Value::Null => String::new(),
             Value::String(text) => text.clone(),
-            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => default.to_string(),
+            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                default.to_string()
+            }
         };
         Self {
             name: name.to_owned(),
@@ -131,7 +144,8 @@ impl AskFormField {
 
     fn to_value(&self) -> Result<Option<Value>, String> {
         let text = self.text.text().trim();
-        let missing = || if self.is_required { Err(format!("{} is missing", self.label)) } else { Ok(None) };
+        let missing =
+            || if self.is_required { Err(format!("{} is missing", self.label)) } else { Ok(None) };
         match &self.kind {
             AskFieldKind::Choice(values) => match self.chosen.and_then(|at| values.get(at)) {
                 Some((value, _)) => Ok(Some(value.clone())),
@@ -169,9 +183,10 @@ fn read_kind(schema: &Value) -> AskFieldKind {
         return AskFieldKind::Choice(named.collect());
     }
     match schema["type"].as_str() {
-        Some("boolean") => {
-            AskFieldKind::Choice(vec![(Value::from(true), "yes".to_owned()), (Value::from(false), "no".to_owned())])
-        }
+        Some("boolean") => AskFieldKind::Choice(vec![
+            (Value::from(true), "yes".to_owned()),
+            (Value::from(false), "no".to_owned()),
+        ]),
         Some("number" | "integer") => AskFieldKind::Number,
         Some("string") | None => AskFieldKind::Text,
         Some(_) => AskFieldKind::Json,
@@ -190,7 +205,12 @@ mod tests {
             "count": { "type": "integer", "default": 3 },
             "force": { "type": "boolean" },
             "tags": { "type": "array" } } });
-        AskFormInput::new(("sess".to_owned(), 1), "Release".to_owned(), Some(&schema), Duration::ZERO)
+        AskFormInput::new(
+            ("sess".to_owned(), 1),
+            "Release".to_owned(),
+            Some(&schema),
+            Duration::ZERO,
+        )
     }
 
     #[test]
@@ -202,7 +222,10 @@ mod tests {
         form.fields[2].change_value(true);
         assert_eq!(form.fields[2].chosen_name(), Some("yes"));
         form.fields[3].text.insert("[\"a\"]");
-        assert_eq!(form.to_content(), Ok(json!({ "branch": "main", "count": 3, "force": true, "tags": ["a"] })));
+        assert_eq!(
+            form.to_content(),
+            Ok(json!({ "branch": "main", "count": 3, "force": true, "tags": ["a"] }))
+        );
     }
 
     #[test]

@@ -188,7 +188,9 @@ impl UnansweredPrompts {
     /// Returns the key under which this text was sent, and forgets those of the session: the same text later is another prompt.
     pub(crate) fn take_key(&mut self, session: &str, text: &str) -> Option<String> {
         let newest_first = self.0.iter().rev();
-        let found = newest_first.filter(|prompt| prompt.session == session).find(|prompt| prompt.text == text);
+        let found = newest_first
+            .filter(|prompt| prompt.session == session)
+            .find(|prompt| prompt.text == text);
         let key = found.map(|prompt| prompt.key.clone());
         self.0.retain(|prompt| prompt.session != session);
         key

@@ -103,20 +103,31 @@ impl ComposerChips {
         if self.uploads.iter().any(|upload| upload.chip == chip) {
             chip = format!("[{name} #{}]", self.uploads.len() + 1);
         }
-        self.uploads.push(AttachedUpload { chip: chip.clone(), path, state: UploadState::Sending(call) });
+        self.uploads.push(AttachedUpload {
+            chip: chip.clone(),
+            path,
+            state: UploadState::Sending(call),
+        });
         chip
     }
 
     /// Notes that the host keeps the file that the call has sent.
     pub(crate) fn finish_upload(&mut self, call: CallId, kept_id: &str) {
-        for upload in self.uploads.iter_mut().filter(|upload| upload.state == UploadState::Sending(call)) {
+        for upload in self
+            .uploads
+            .iter_mut()
+            .filter(|upload| upload.state == UploadState::Sending(call))
+        {
             upload.state = UploadState::Kept(kept_id.to_owned());
         }
     }
 
     /// Removes the file that the host did not take.
     pub(crate) fn take_failed_upload(&mut self, call: CallId) -> Option<AttachedUpload> {
-        let place = self.uploads.iter().position(|upload| upload.state == UploadState::Sending(call))?;
+        let place = self
+            .uploads
+            .iter()
+            .position(|upload| upload.state == UploadState::Sending(call))?;
         Some(self.uploads.remove(place))
     }
 

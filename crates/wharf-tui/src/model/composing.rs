@@ -71,11 +71,21 @@ mod tests {
     #[test]
     fn pasted_texts_are_forgotten_once_no_text_names_them() {
         let mut composing = ComposingState::default();
-        let chips: Vec<String> = ["one", "two", "three"].iter().map(|text| composing.chips.add_paste(text)).collect();
-        composing.queue_edit =
-            Some(QueueEdit { prompt: "prm_1".to_owned(), original: String::new(), typed: chips[2].clone() });
+        let chips: Vec<String> = ["one", "two", "three"]
+            .iter()
+            .map(|text| composing.chips.add_paste(text))
+            .collect();
+        composing.queue_edit = Some(QueueEdit {
+            prompt: "prm_1".to_owned(),
+            original: String::new(),
+            typed: chips[2].clone(),
+        });
         composing.forget_pastes_beside(&[&format!("look: {}", chips[1])]);
         assert_eq!(composing.chips.expand_pastes(&chips.concat()), format!("{}twothree", chips[0]));
-        assert_eq!(composing.chips.add_paste("four"), "[pasted 1 lines #4]", "a number is used once");
+        assert_eq!(
+            composing.chips.add_paste("four"),
+            "[pasted 1 lines #4]",
+            "a number is used once"
+        );
     }
 }

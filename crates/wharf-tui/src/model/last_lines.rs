@@ -24,7 +24,10 @@ struct SessionLine {
 
 impl NewestLines {
     pub(crate) fn get(&self, session: &str) -> Option<&str> {
-        self.lines.get(session).map(|line| line.text.as_str()).filter(|text| !text.is_empty())
+        self.lines
+            .get(session)
+            .map(|line| line.text.as_str())
+            .filter(|text| !text.is_empty())
     }
 
     /// Notes that a session has changed: its line is read again when it is shown.
@@ -60,6 +63,7 @@ impl NewestLines {
         self.reading.remove(session);
         let earlier = self.lines.remove(session).map(|line| line.text);
         let text = text.or(earlier).unwrap_or_default();
-        self.lines.insert(session.to_owned(), SessionLine { text, read_at: now, is_stale: false });
+        self.lines
+            .insert(session.to_owned(), SessionLine { text, read_at: now, is_stale: false });
     }
 }

@@ -24,7 +24,10 @@ pub(crate) enum ListEntry {
 /// Returns true if the session waits for the person.
 pub(crate) fn needs_person(session: &SessionInfo) -> bool {
     let state = session.attention.as_ref().map(|attention| &attention.state);
-    matches!(state, Some(AttentionState::NeedsAnswer | AttentionState::Failed | AttentionState::Finished))
+    matches!(
+        state,
+        Some(AttentionState::NeedsAnswer | AttentionState::Failed | AttentionState::Finished)
+    )
 }
 
 /// Returns the mark of a session's attention: colour alone tells nothing.
@@ -42,9 +45,13 @@ pub(crate) fn attention_mark(session: &SessionInfo) -> char {
 
 /// Returns the entries for these sessions. With a filter only those whose title, agent, workspace or directory has all its
 /// words.
-pub(crate) fn order_sessions(sessions: &BTreeMap<String, SessionInfo>, filter: &str) -> Vec<ListEntry> {
+pub(crate) fn order_sessions(
+    sessions: &BTreeMap<String, SessionInfo>,
+    filter: &str,
+) -> Vec<ListEntry> {
     let words: Vec<String> = filter.split_whitespace().map(str::to_lowercase).collect();
-    let shown: Vec<&SessionInfo> = sessions.values().filter(|session| matches_words(session, &words)).collect();
+    let shown: Vec<&SessionInfo> =
+        sessions.values().filter(|session| matches_words(session, &words)).collect();
     let (mut waiting, rest): (Vec<&SessionInfo>, Vec<&SessionInfo>) =
         shown.into_iter().partition(|session| needs_person(session));
     waiting.sort_by_cached_key(|session| waiting_key(session));
@@ -60,7 +67,9 @@ pub(crate) fn order_sessions(sessions: &BTreeMap<String, SessionInfo>, filter: &
     for (_, group) in &mut groups {
         group.sort_by_cached_key(|session| std::cmp::Reverse(last_activity(session)));
     }
-    groups.sort_by_cached_key(|(_, group)| group.first().map(|session| std::cmp::Reverse(last_activity(session))));
+    groups.sort_by_cached_key(|(_, group)| {
+        group.first().map(|session| std::cmp::Reverse(last_activity(session)))
+    });
     for ((name, directory), group) in groups {
         push_group(
             &mut entries,
@@ -92,14 +101,20 @@ fn group_key(session: &SessionInfo) -> (&str, &str) {
 /// Asks come first, the longest waiting on top; then failures and ends, the newest first.
 fn waiting_key(session: &SessionInfo) -> (bool, i128) {
     let attention = session.attention.as_ref();
-    let since = attention.and_then(|attention| parse_millis(&attention.since)).unwrap_or_default();
+    let since = attention
+        .and_then(|attention| parse_millis(&attention.since))
+        .unwrap_or_default();
     let asks = attention.is_some_and(|attention| attention.state == AttentionState::NeedsAnswer);
     (!asks, if asks { i128::from(since) } else { -i128::from(since) })
 }
 
 /// Returns when the session last did something (milliseconds since 1970).
 pub(crate) fn last_activity(session: &SessionInfo) -> u64 {
-    let times = [session.last_output_at.as_deref(), session.ended_at.as_deref(), Some(session.started_at.as_str())];
+    let times = [
+        session.last_output_at.as_deref(),
+        session.ended_at.as_deref(),
+        Some(session.started_at.as_str()),
+    ];
     times.into_iter().flatten().filter_map(parse_millis).max().unwrap_or_default()
 }
 

@@ -21,11 +21,13 @@ mod session_list;
 mod state;
 mod transcript_view;
 
-pub(crate) use ask_dock::{ANSWER_GUARD, AskDock, FormAnswer, ResolvedAsk, form_answers, only_option, option_key};
+pub(crate) use ask_dock::{
+    ANSWER_GUARD, AskDock, FormAnswer, ResolvedAsk, form_answers, only_option, option_key,
+};
 pub(crate) use ask_form::{AskFormField, AskFormInput};
 pub(crate) use calls::{
-    AgainPrompt, CallPurpose, PendingCalls, ReadingPurpose, RowSearch, SavedQueueEdit, SentPrompt, TextUse, TriedTurn,
-    UnansweredPrompts,
+    AgainPrompt, CallPurpose, PendingCalls, ReadingPurpose, RowSearch, SavedQueueEdit, SentPrompt,
+    TextUse, TriedTurn, UnansweredPrompts,
 };
 pub(crate) use composer_chips::{AttachedUpload, ComposerChips, LeftDraft, UploadState};
 pub(crate) use composing::{Completion, CompletionItem, ComposingState, HistoryWalk, QueueEdit};
@@ -33,7 +35,9 @@ pub(crate) use connection::{HostLoss, HostPresence};
 pub(crate) use drafts::DraftStore;
 pub(crate) use host_watch::HostWatch;
 pub(crate) use last_lines::NewestLines;
-pub(crate) use list_order::{ListEntry, attention_mark, last_activity, needs_person, order_sessions};
+pub(crate) use list_order::{
+    ListEntry, attention_mark, last_activity, needs_person, order_sessions,
+};
 pub(crate) use new_session::{NewSessionField, NewSessionForm, StartChoices};
 pub(crate) use notices::SentNotices;
 pub(crate) use open_session::{InterruptStep, OpenSession, RowsLink, TurnInterrupt};

@@ -20,9 +20,14 @@ impl StartChoices {
 
     /// Returns the directories to choose from, each once: the person's own, those used last, and the workspaces.
     pub(crate) fn directories(&self, here: Option<&str>) -> Vec<String> {
-        let recent = self.places.iter().flat_map(|places| places.recent.iter().map(|place| place.cwd.as_str()));
-        let workspaces =
-            self.places.iter().flat_map(|places| places.workspaces.iter().map(|place| place.path.as_str()));
+        let recent = self
+            .places
+            .iter()
+            .flat_map(|places| places.recent.iter().map(|place| place.cwd.as_str()));
+        let workspaces = self
+            .places
+            .iter()
+            .flat_map(|places| places.workspaces.iter().map(|place| place.path.as_str()));
         let mut all: Vec<String> = Vec::new();
         for directory in here.into_iter().chain(recent).chain(workspaces) {
             if !all.iter().any(|known| known == directory) {
@@ -37,13 +42,17 @@ impl StartChoices {
     pub(crate) fn agent_for(&self, directory: &str) -> Option<&AdapterDescription> {
         let startable = self.startable();
         let by_slug = |slug: &str| startable.iter().find(|adapter| adapter.slug == slug).copied();
-        let recent = self.places.as_ref().and_then(|places| places.recent.iter().find(|place| place.cwd == directory));
+        let recent = self
+            .places
+            .as_ref()
+            .and_then(|places| places.recent.iter().find(|place| place.cwd == directory));
         let used_here = recent.and_then(|place| by_slug(&place.adapter_slug));
         // Without the setting `default_agent` the demo is the host's default.
         let real = || startable.iter().filter(|adapter| adapter.slug != "demo");
         let default = real().find(|adapter| adapter.default).copied();
         let signed_in = real().find(|adapter| adapter.login == LoginState::Yes);
-        let configured = real().find(|adapter| adapter.source == "config" && adapter.login != LoginState::No);
+        let configured =
+            real().find(|adapter| adapter.source == "config" && adapter.login != LoginState::No);
         let demo = by_slug("demo");
         let own = signed_in.or(configured).copied();
         used_here.or(default).or(own).or(demo).or(startable.first().copied())
@@ -87,7 +96,10 @@ impl NewSessionForm {
     }
 
     /// Returns the agent that is chosen, else the one that suits the directory.
-    pub(crate) fn chosen_agent<'a>(&self, choices: &'a StartChoices) -> Option<&'a AdapterDescription> {
+    pub(crate) fn chosen_agent<'a>(
+        &self,
+        choices: &'a StartChoices,
+    ) -> Option<&'a AdapterDescription> {
         let chosen = self.agent.as_deref();
         let named = choices.adapters.iter().find(|adapter| Some(adapter.slug.as_str()) == chosen);
         named.or_else(|| choices.agent_for(self.directory.text()))

@@ -62,7 +62,11 @@ impl SentNotices {
 
     /// Returns when the next questions are to be announced that wait.
     pub(crate) fn next_due(&self) -> Option<Duration> {
-        self.sessions.values().filter_map(|notices| notices.held).map(|held| held.due).min()
+        self.sessions
+            .values()
+            .filter_map(|notices| notices.held)
+            .map(|held| held.due)
+            .min()
     }
 
     /// Takes the sessions whose questions are due, with the number of the questions.

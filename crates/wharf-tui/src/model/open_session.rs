@@ -110,7 +110,9 @@ impl OpenSession {
     pub(crate) fn open_asks(&self) -> Vec<&RowAsk> {
         let ids = self.rows.state().map(|state| state.asks.as_slice()).unwrap_or_default();
         let open_ask = |id: &String| {
-            let RowBody::Ask(ask) = &self.rows.get_pinned(RowPlace::of_id(id))?.body else { return None };
+            let RowBody::Ask(ask) = &self.rows.get_pinned(RowPlace::of_id(id))?.body else {
+                return None;
+            };
             (ask.state == AskState::Open).then_some(&**ask)
         };
         ids.iter().filter_map(open_ask).collect()
@@ -128,7 +130,9 @@ impl OpenSession {
     pub(crate) fn pinned_plan(&self) -> Option<&RowPlan> {
         let state = self.rows.state().filter(|state| state.session.status.is_alive())?;
         let id = state.plan.as_deref()?;
-        let RowBody::Plan(plan) = &self.rows.get_pinned(RowPlace::of_id(id))?.body else { return None };
+        let RowBody::Plan(plan) = &self.rows.get_pinned(RowPlace::of_id(id))?.body else {
+            return None;
+        };
         Some(plan)
     }
 

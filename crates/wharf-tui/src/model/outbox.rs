@@ -48,7 +48,10 @@ impl PromptOutbox {
     }
 
     /// Yields the prompts of a session that the host has not taken yet.
-    pub(crate) fn of_session<'a>(&'a self, session: &'a str) -> impl DoubleEndedIterator<Item = &'a OutgoingPrompt> {
+    pub(crate) fn of_session<'a>(
+        &'a self,
+        session: &'a str,
+    ) -> impl DoubleEndedIterator<Item = &'a OutgoingPrompt> {
         self.prompts.iter().filter(move |outgoing| outgoing.prompt.session == session)
     }
 
@@ -72,7 +75,9 @@ impl PromptOutbox {
 
     /// Has all prompts sent again that are not answered after a pause: the host answers again.
     pub(crate) fn retry_unanswered(&mut self, now: Duration) {
-        for outgoing in self.prompts.iter_mut().filter(|outgoing| outgoing.step == DeliveryStep::Sent) {
+        for outgoing in
+            self.prompts.iter_mut().filter(|outgoing| outgoing.step == DeliveryStep::Sent)
+        {
             outgoing.step = DeliveryStep::RetryAt(now + RETRY_PAUSE);
         }
     }

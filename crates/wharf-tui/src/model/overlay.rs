@@ -25,7 +25,8 @@ pub(crate) struct Palette {
 impl Palette {
     /// Returns the commands whose title has all words of the query.
     pub(crate) fn matches(&self) -> Vec<&'static KeyBinding> {
-        let words: Vec<String> = self.query.text().split_whitespace().map(str::to_lowercase).collect();
+        let words: Vec<String> =
+            self.query.text().split_whitespace().map(str::to_lowercase).collect();
         let fits = |binding: &&KeyBinding| {
             let title = binding.title.to_lowercase();
             words.iter().all(|word| title.contains(word))

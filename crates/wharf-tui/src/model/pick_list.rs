@@ -69,16 +69,24 @@ impl PickList {
 
     /// Makes a question; the first answer leaves everything as it is.
     pub(crate) fn confirm(question: &str, yes: &str, action: PickAction) -> Self {
-        let item =
-            |label: &str, action: PickAction| PickItem { label: label.to_owned(), detail: String::new(), action };
+        let item = |label: &str, action: PickAction| PickItem {
+            label: label.to_owned(),
+            detail: String::new(),
+            action,
+        };
         let answers = vec![item("No", PickAction::Nothing), item(yes, action)];
         Self { source: PickSource::Question, ..Self::new(question, answers) }
     }
 
     /// Makes an empty search over all sessions.
     pub(crate) fn search() -> Self {
-        let note = "words that a row has; \"two words\" in a row; the last word may be a beginning".to_owned();
-        Self { source: PickSource::Search { due: None }, note, ..Self::new("Search all sessions", Vec::new()) }
+        let note = "words that a row has; \"two words\" in a row; the last word may be a beginning"
+            .to_owned();
+        Self {
+            source: PickSource::Search { due: None },
+            note,
+            ..Self::new("Search all sessions", Vec::new())
+        }
     }
 
     /// Returns the items that fit the query.
@@ -86,7 +94,8 @@ impl PickList {
         if matches!(self.source, PickSource::Search { .. }) {
             return self.items.iter().collect();
         }
-        let words: Vec<String> = self.query.text().split_whitespace().map(str::to_lowercase).collect();
+        let words: Vec<String> =
+            self.query.text().split_whitespace().map(str::to_lowercase).collect();
         let fits = |item: &&PickItem| {
             let text = format!("{} {}", item.label, item.detail).to_lowercase();
             words.iter().all(|word| text.contains(word))
@@ -96,6 +105,7 @@ impl PickList {
 
     pub(crate) fn move_selection(&mut self, is_down: bool) {
         let last = self.matches().len().saturating_sub(1);
-        self.selected = if is_down { (self.selected + 1).min(last) } else { self.selected.saturating_sub(1) };
+        self.selected =
+            if is_down { (self.selected + 1).min(last) } else { self.selected.saturating_sub(1) };
     }
 }

@@ -47,7 +47,10 @@ impl SessionList {
     }
 
     /// Takes these sessions in the place of all others, and returns the earlier ones.
-    pub(crate) fn replace_all(&mut self, sessions: Vec<SessionInfo>) -> BTreeMap<String, SessionInfo> {
+    pub(crate) fn replace_all(
+        &mut self,
+        sessions: Vec<SessionInfo>,
+    ) -> BTreeMap<String, SessionInfo> {
         let before = std::mem::take(&mut self.sessions);
         for session in sessions {
             self.note_output(before.get(&session.id), &session);
@@ -146,6 +149,10 @@ impl SessionList {
             .collect();
         let place = after.and_then(|after| waiting.iter().position(|id| *id == after));
         let next = place.map_or(0, |place| place + 1);
-        waiting.get(next).or_else(|| waiting.first()).copied().filter(|id| Some(*id) != after)
+        waiting
+            .get(next)
+            .or_else(|| waiting.first())
+            .copied()
+            .filter(|id| Some(*id) != after)
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use wharf_api::SessionInfo;
 
 use super::{
-    AskFormInput, DraftStore, HostPresence, HostWatch, LeftDraft, NewSessionForm, OpenSession, Overlay, PendingCalls,
-    PromptOutbox, SessionList, StartChoices, UnansweredPrompts,
+    AskFormInput, DraftStore, HostPresence, HostWatch, LeftDraft, NewSessionForm, OpenSession,
+    Overlay, PendingCalls, PromptOutbox, SessionList, StartChoices, UnansweredPrompts,
 };
 use crate::api_call::ApiCall;
 use crate::effect::{DraftKey, TuiEffect};
@@ -115,7 +115,8 @@ pub struct TuiState {
 impl TuiState {
     pub fn new(mut options: TuiOptions, now: Moment) -> Self {
         let drafts = DraftStore::new(std::mem::take(&mut options.drafts));
-        let form = NewSessionForm::new(options.directory.clone(), drafts.text(&DraftKey::NewSession));
+        let form =
+            NewSessionForm::new(options.directory.clone(), drafts.text(&DraftKey::NewSession));
         Self {
             theme: Theme::new(options.colours),
             keymap: Keymap::new(),
@@ -193,7 +194,8 @@ impl TuiState {
     }
 
     fn set_message(&mut self, text: String, is_error: bool) {
-        self.message = Some(StatusMessage { text, is_error, until: self.now.elapsed + MESSAGE_TIME });
+        self.message =
+            Some(StatusMessage { text, is_error, until: self.now.elapsed + MESSAGE_TIME });
     }
 
     /// Returns the open session as the newest event describes it.

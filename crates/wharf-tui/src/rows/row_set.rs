@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::row_size::estimate_bytes;
 use wharf_api::{
-    RowAppend, RowBody, RowPage, RowPart, RowStreamEvent, RowTextPart, StateChange, TranscriptRow, TranscriptState,
+    RowAppend, RowBody, RowPage, RowPart, RowStreamEvent, RowTextPart, StateChange, TranscriptRow,
+    TranscriptState,
 };
 
 /// The bytes of the rows that are held.
@@ -131,12 +132,18 @@ impl RowSet {
     }
 
     /// Yields the rows from this place on.
-    pub fn iter_from(&self, place: RowPlace) -> impl Iterator<Item = (RowPlace, &TranscriptRow)> + '_ {
+    pub fn iter_from(
+        &self,
+        place: RowPlace,
+    ) -> impl Iterator<Item = (RowPlace, &TranscriptRow)> + '_ {
         self.rows.range(place..).map(|(place, row)| (*place, row))
     }
 
     /// Yields the rows before this place, the newest first.
-    pub fn iter_before(&self, place: RowPlace) -> impl Iterator<Item = (RowPlace, &TranscriptRow)> + '_ {
+    pub fn iter_before(
+        &self,
+        place: RowPlace,
+    ) -> impl Iterator<Item = (RowPlace, &TranscriptRow)> + '_ {
         self.rows.range(..place).rev().map(|(place, row)| (*place, row))
     }
 
@@ -196,7 +203,9 @@ impl RowSet {
             RowStreamEvent::State(change) => self.apply_state(change),
             RowStreamEvent::Gone => RowEffect::Gone,
             // A page follows a reset. Rows that are known stay known, so that none is shown twice.
-            RowStreamEvent::Reset(_) | RowStreamEvent::Beat(_) | RowStreamEvent::Other => RowEffect::None,
+            RowStreamEvent::Reset(_) | RowStreamEvent::Beat(_) | RowStreamEvent::Other => {
+                RowEffect::None
+            }
         }
     }
 
@@ -236,7 +245,8 @@ impl RowSet {
     /// Returns true if the reader has this row, or has dropped it.
     pub fn knows(&self, id: &str) -> bool {
         let place = RowPlace::of_id(id);
-        let is_dropped = self.floor.is_some_and(|floor| place <= floor) || self.is_above_ceiling(place);
+        let is_dropped =
+            self.floor.is_some_and(|floor| place <= floor) || self.is_above_ceiling(place);
         self.rows.contains_key(&place) || is_dropped
     }
 
@@ -339,14 +349,22 @@ impl RowSet {
         let Some((place, _)) = self.rows.pop_first() else { return };
         self.forget_size(place);
         self.floor = Some(place);
-        self.older = self.rows.values().next().map_or(OlderRows::None, |row| OlderRows::Around(row.id.clone()));
+        self.older = self
+            .rows
+            .values()
+            .next()
+            .map_or(OlderRows::None, |row| OlderRows::Around(row.id.clone()));
     }
 
     fn drop_last(&mut self) {
         self.revision += 1;
         let Some((place, row)) = self.rows.pop_last() else { return };
         self.forget_size(place);
-        self.ceiling = Some(self.rows.last_key_value().map_or_else(|| place.just_before(), |(last, _)| *last));
+        self.ceiling = Some(
+            self.rows
+                .last_key_value()
+                .map_or_else(|| place.just_before(), |(last, _)| *last),
+        );
         self.pin(place, row);
     }
 
@@ -357,7 +375,11 @@ impl RowSet {
     fn append(&mut self, append: &RowAppend) -> RowEffect {
         let place = RowPlace::of_id(&append.id);
         let Some(row) = self.rows.get_mut(&place) else {
-            return if self.knows(&append.id) { RowEffect::None } else { RowEffect::Stale(append.id.clone()) };
+            return if self.knows(&append.id) {
+                RowEffect::None
+            } else {
+                RowEffect::Stale(append.id.clone())
+            };
         };
         if row.rev >= append.rev {
             return RowEffect::None;
@@ -402,7 +424,11 @@ pub fn text_part(row: &mut TranscriptRow, part: usize) -> Option<&mut String> {
         RowBody::Message(text) | RowBody::Thought(text) => &mut text.parts,
         RowBody::Prompt(prompt) => &mut prompt.parts,
         RowBody::Tool(tool) => &mut tool.parts,
-        RowBody::Plan(_) | RowBody::Ask(_) | RowBody::Notice(_) | RowBody::TurnEnd(_) | RowBody::Unknown => {
+        RowBody::Plan(_)
+        | RowBody::Ask(_)
+        | RowBody::Notice(_)
+        | RowBody::TurnEnd(_)
+        | RowBody::Unknown => {
             return None;
         }
     };
@@ -440,7 +466,10 @@ mod tests {
     /// Returns the texts of the rows that the event changed.
     fn texts(set: &mut RowSet, name: &str, data: Value) -> Vec<String> {
         let RowEffect::Changed(places) = apply(set, name, data) else { return Vec::new() };
-        places.into_iter().map(|place| text_part(&mut set.get(place).unwrap().clone(), 0).unwrap().clone()).collect()
+        places
+            .into_iter()
+            .map(|place| text_part(&mut set.get(place).unwrap().clone(), 0).unwrap().clone())
+            .collect()
     }
 
     #[test]
@@ -448,11 +477,21 @@ mod tests {
         let mut set = RowSet::new(500);
         assert_eq!(texts(&mut set, "page", page(None, &[message("1-2", 2, "a")])), ["a"]);
         assert_eq!(texts(&mut set, "append", append("1-2", 2, 3, "b")), ["ab"]);
-        assert_eq!(apply(&mut set, "append", append("1-2", 2, 3, "b")), RowEffect::None, "a repetition");
+        assert_eq!(
+            apply(&mut set, "append", append("1-2", 2, 3, "b")),
+            RowEffect::None,
+            "a repetition"
+        );
         assert_eq!(apply(&mut set, "row", message("1-2", 2, "a")), RowEffect::None, "an older one");
-        assert_eq!(apply(&mut set, "append", append("1-2", 4, 5, "d")), RowEffect::Stale("1-2".to_owned()));
+        assert_eq!(
+            apply(&mut set, "append", append("1-2", 4, 5, "d")),
+            RowEffect::Stale("1-2".to_owned())
+        );
         assert_eq!(texts(&mut set, "row", message("1-2", 5, "abcd")), ["abcd"]);
-        assert_eq!(apply(&mut set, "append", append("1-7", 7, 8, "x")), RowEffect::Stale("1-7".to_owned()));
+        assert_eq!(
+            apply(&mut set, "append", append("1-7", 7, 8, "x")),
+            RowEffect::Stale("1-7".to_owned())
+        );
     }
 
     #[test]
@@ -474,22 +513,36 @@ mod tests {
         apply(&mut set, "page", page(Some("f3.1-2"), std::slice::from_ref(&one)));
         assert_eq!(apply(&mut set, "reset", json!({ "why": "too_far_behind" })), RowEffect::None);
         assert_eq!(texts(&mut set, "page", page(None, &[one, two.clone()])), ["b"]);
-        assert_eq!(apply(&mut set, "row", message("1-1", 99, "old")), RowEffect::None, "a row before the first page");
+        assert_eq!(
+            apply(&mut set, "row", message("1-1", 99, "old")),
+            RowEffect::None,
+            "a row before the first page"
+        );
         let three = message("1-30", 30, "c");
-        let RowEffect::Gap { before, rows } = apply(&mut set, "page", page(Some("f3.1-30"), &[three])) else {
+        let RowEffect::Gap { before, rows } =
+            apply(&mut set, "page", page(Some("f3.1-30"), &[three]))
+        else {
             panic!("no gap")
         };
-        assert_eq!((before.as_str(), rows.len(), set.knows("1-10"), set.knows("1-20")), ("f3.1-30", 1, true, false));
+        assert_eq!(
+            (before.as_str(), rows.len(), set.knows("1-10"), set.knows("1-20")),
+            ("f3.1-30", 1, true, false)
+        );
     }
 
     #[test]
     fn dropped_rows_can_be_loaded_again_around_the_oldest_one() {
         let mut set = RowSet::new(2);
-        apply(&mut set, "page", page(None, &[message("1-2", 2, "a"), message("1-3", 3, "b"), message("1-4", 4, "c")]));
+        apply(
+            &mut set,
+            "page",
+            page(None, &[message("1-2", 2, "a"), message("1-3", 3, "b"), message("1-4", 4, "c")]),
+        );
         set.drop_oldest();
         assert_eq!((set.len(), set.older()), (2, &OlderRows::Around("1-3".to_owned())));
         let older: RowPage =
-            serde_json::from_value(page(None, &[message("1-2", 2, "a"), message("1-3", 3, "b")])).unwrap();
+            serde_json::from_value(page(None, &[message("1-2", 2, "a"), message("1-3", 3, "b")]))
+                .unwrap();
         set.load_older(older);
         assert_eq!((set.len(), set.older()), (3, &OlderRows::None));
         apply(&mut set, "row", message("1-9", 9, "d"));
@@ -504,12 +557,26 @@ mod tests {
         apply(&mut set, "page", page(None, &rows));
         set.drop_far_from(RowPlace::of_id("1-3"));
         assert_eq!((set.len(), set.has_newer(), set.older()), (4, true, &OlderRows::None));
-        assert_eq!(apply(&mut set, "row", message("1-9", 9, "b")), RowEffect::None, "a row after a gap is left out");
-        assert_eq!(apply(&mut set, "append", append("1-7", 7, 10, "b")), RowEffect::None, "a row that was dropped");
-        assert_eq!(apply(&mut set, "page", page(Some("f3.1-30"), &[message("1-30", 30, "c")])), RowEffect::None);
+        assert_eq!(
+            apply(&mut set, "row", message("1-9", 9, "b")),
+            RowEffect::None,
+            "a row after a gap is left out"
+        );
+        assert_eq!(
+            apply(&mut set, "append", append("1-7", 7, 10, "b")),
+            RowEffect::None,
+            "a row that was dropped"
+        );
+        assert_eq!(
+            apply(&mut set, "page", page(Some("f3.1-30"), &[message("1-30", 30, "c")])),
+            RowEffect::None
+        );
 
-        let mut newer: RowPage =
-            serde_json::from_value(page(Some("f3.1-4"), &[message("1-5", 5, "a"), message("1-6", 6, "a")])).unwrap();
+        let mut newer: RowPage = serde_json::from_value(page(
+            Some("f3.1-4"),
+            &[message("1-5", 5, "a"), message("1-6", 6, "a")],
+        ))
+        .unwrap();
         newer.after = Some("f3.1-6".to_owned());
         assert!(!set.load_newer(newer));
         assert_eq!((set.len(), set.has_newer()), (5, true));
@@ -518,7 +585,8 @@ mod tests {
 
         set.rejoin();
         let rows: Vec<Value> = (6..10).map(|seq| message(&format!("1-{seq}"), seq, "a")).collect();
-        let RowEffect::Changed(places) = apply(&mut set, "page", page(Some("f3.1-6"), &rows)) else {
+        let RowEffect::Changed(places) = apply(&mut set, "page", page(Some("f3.1-6"), &rows))
+        else {
             panic!("nothing changed")
         };
         assert_eq!((places.len(), set.has_newer()), (3, false));
@@ -528,16 +596,22 @@ mod tests {
     fn large_rows_are_dropped_and_appends_count() {
         let mut set = RowSet::new(5_000);
         let text = "x".repeat(100_000);
-        let rows: Vec<Value> = (2..302).map(|seq| message(&format!("1-{seq}"), seq, &text)).collect();
+        let rows: Vec<Value> =
+            (2..302).map(|seq| message(&format!("1-{seq}"), seq, &text)).collect();
         apply(&mut set, "page", page(None, &rows));
         set.drop_oldest();
         assert_eq!(set.len(), MIN_HELD_ROWS, "rows that may be on the screen stay");
         let mut set = RowSet::new(5_000);
-        let rows: Vec<Value> = (2..1_002).map(|seq| message(&format!("1-{seq}"), seq, "")).collect();
+        let rows: Vec<Value> =
+            (2..1_002).map(|seq| message(&format!("1-{seq}"), seq, "")).collect();
         apply(&mut set, "page", page(None, &rows));
         set.drop_oldest();
         assert_eq!(set.len(), 1_000);
-        apply(&mut set, "append", append("1-1001", 1_001, 1_002, &"x".repeat(MAX_HELD_BYTES - 500_000)));
+        apply(
+            &mut set,
+            "append",
+            append("1-1001", 1_001, 1_002, &"x".repeat(MAX_HELD_BYTES - 500_000)),
+        );
         set.drop_oldest();
         assert!(set.len() < 600, "{} rows", set.len());
     }
@@ -562,6 +636,10 @@ mod tests {
     #[test]
     fn state_keeps_the_members_that_did_not_change() {
         let mut set = RowSet::new(2);
-        assert_eq!(apply(&mut set, "state", json!({ "asks": ["1-2"] })), RowEffect::None, "no page has come");
+        assert_eq!(
+            apply(&mut set, "state", json!({ "asks": ["1-2"] })),
+            RowEffect::None,
+            "no page has come"
+        );
     }
 }

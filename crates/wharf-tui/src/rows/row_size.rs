@@ -17,11 +17,20 @@ pub(super) fn estimate_bytes(row: &TranscriptRow) -> usize {
         RowBody::Tool(tool) => {
             let output = tool.output.as_ref().map_or(0, |output| output.text.len());
             let input = tool.input.as_ref().map_or(0, value_bytes);
-            part_bytes(&tool.parts) + diff_bytes(&tool.diffs) + output + input + text(&tool.command) + text(&tool.error)
+            part_bytes(&tool.parts)
+                + diff_bytes(&tool.diffs)
+                + output
+                + input
+                + text(&tool.command)
+                + text(&tool.error)
         }
         RowBody::Ask(ask) => {
-            let schema = ask.form.as_ref().and_then(|form| form.schema.as_ref()).map_or(0, value_bytes);
-            diff_bytes(&ask.subject.diffs) + schema + text(&ask.subject.command) + text(&ask.subject.text)
+            let schema =
+                ask.form.as_ref().and_then(|form| form.schema.as_ref()).map_or(0, value_bytes);
+            diff_bytes(&ask.subject.diffs)
+                + schema
+                + text(&ask.subject.command)
+                + text(&ask.subject.text)
         }
         RowBody::Plan(plan) => plan.entries.iter().map(|entry| entry.text.len()).sum(),
         RowBody::Notice(_) | RowBody::TurnEnd(_) | RowBody::Unknown => 0,
@@ -32,7 +41,8 @@ pub(super) fn estimate_bytes(row: &TranscriptRow) -> usize {
 fn part_bytes(parts: &[RowPart]) -> usize {
     let bytes = |part: &RowPart| match part {
         RowPart::Text(text) => {
-            text.text.len() + text.cut.as_ref().and_then(|cut| cut.tail.as_ref()).map_or(0, String::len)
+            text.text.len()
+                + text.cut.as_ref().and_then(|cut| cut.tail.as_ref()).map_or(0, String::len)
         }
         RowPart::Blob(_) | RowPart::File(_) | RowPart::Unknown => VALUE_OVERHEAD_BYTES,
     };
@@ -49,7 +59,9 @@ fn value_bytes(value: &Value) -> usize {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
         Value::String(text) => text.len(),
         Value::Array(values) => values.iter().map(value_bytes).sum(),
-        Value::Object(members) => members.iter().map(|(name, value)| name.len() + value_bytes(value)).sum(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| name.len() + value_bytes(value)).sum()
+        }
     };
     VALUE_OVERHEAD_BYTES + inner
 }

@@ -14,19 +14,22 @@ pub(crate) fn row_text(row: &TranscriptRow) -> String {
         RowBody::Message(text) | RowBody::Thought(text) => join_parts(&text.parts),
         RowBody::Tool(tool) => tool_text(tool),
         RowBody::Plan(plan) => {
-            let lines = plan.entries.iter().map(|entry| format!("[{}] {}\n", entry.status, entry.text));
+            let lines =
+                plan.entries.iter().map(|entry| format!("[{}] {}\n", entry.status, entry.text));
             lines.collect()
         }
         RowBody::Ask(ask) => {
             let subject = &ask.subject;
-            let pieces = [Some(subject.title.as_str()), subject.command.as_deref(), subject.text.as_deref()];
+            let pieces =
+                [Some(subject.title.as_str()), subject.command.as_deref(), subject.text.as_deref()];
             let mut text = pieces.into_iter().flatten().collect::<Vec<_>>().join("\n");
             text.extend(subject.diffs.iter().map(|diff| format!("\n{}", diff_text(diff))));
             text
         }
         RowBody::Notice(notice) => notice.text.clone(),
         RowBody::TurnEnd(end) => {
-            let pieces = [Some(row.summary.as_str()), end.message.as_deref(), end.stderr.as_deref()];
+            let pieces =
+                [Some(row.summary.as_str()), end.message.as_deref(), end.stderr.as_deref()];
             pieces.into_iter().flatten().collect::<Vec<_>>().join("\n")
         }
         RowBody::Unknown => row.summary.clone(),
@@ -48,7 +51,8 @@ pub(crate) fn last_line(row: &TranscriptRow) -> Option<String> {
         RowBody::Prompt(_) | RowBody::Tool(_) | RowBody::Ask(_) | RowBody::Unknown => &row.summary,
     };
     let is_growing = row.open && matches!(row.body, RowBody::Message(_) | RowBody::Thought(_));
-    let line: String = match line.char_indices().rev().nth(MAX_GROWING_CHARS).filter(|_| is_growing) {
+    let line: String = match line.char_indices().rev().nth(MAX_GROWING_CHARS).filter(|_| is_growing)
+    {
         Some((start, _)) => format!("…{}", line.get(start..).unwrap_or_default().trim_start()),
         None => line.chars().take(MAX_LINE_CHARS).collect(),
     };
@@ -70,7 +74,8 @@ fn tool_text(tool: &RowTool) -> String {
 pub(crate) fn diff_text(diff: &FileDiff) -> String {
     let mut text = format!("--- {0}\n+++ {0}\n", diff.path);
     for hunk in &diff.hunks {
-        let range = |range: Option<[u64; 2]>| range.map(|[first, count]| format!("{first},{count}"));
+        let range =
+            |range: Option<[u64; 2]>| range.map(|[first, count]| format!("{first},{count}"));
         match (range(hunk.old), range(hunk.new)) {
             (Some(old), Some(new)) => text.push_str(&format!("@@ -{old} +{new} @@\n")),
             (_, _) => text.push_str("@@\n"),
@@ -86,7 +91,9 @@ pub(crate) fn join_parts(parts: &[RowPart]) -> String {
     for part in parts {
         match part {
             RowPart::Text(part) => text.push_str(&part.text),
-            RowPart::Blob(blob) => text.push_str(&format!("\n[{}]\n", blob.name.as_deref().unwrap_or(&blob.media))),
+            RowPart::Blob(blob) => {
+                text.push_str(&format!("\n[{}]\n", blob.name.as_deref().unwrap_or(&blob.media)))
+            }
             RowPart::File(file) => text.push_str(&format!("\n[{}]\n", file.uri)),
             RowPart::Unknown => {}
         }

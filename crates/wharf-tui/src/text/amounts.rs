@@ -24,6 +24,9 @@ mod tests {
     #[test]
     fn counts_are_short() {
         assert_eq!([0, 999, 18_249, 1_250_000].map(format_count), ["0", "999", "18.2k", "1.2M"]);
-        assert_eq!(format_cost(&UsageCost { amount: 0.071, currency: "EUR".to_owned() }), "EUR 0.0710");
+        assert_eq!(
+            format_cost(&UsageCost { amount: 0.071, currency: "EUR".to_owned() }),
+            "EUR 0.0710"
+        );
     }
 }

@@ -8,8 +8,8 @@ mod wrap;
 pub(crate) use amounts::{format_cost, format_count};
 pub(crate) use printable::name_invisible;
 pub use printable::{
-    char_columns, display_width, format_size, shorten_path, to_printable, to_printable_line, to_printable_lines,
-    to_printable_lines_after, truncate_to_columns,
+    char_columns, display_width, format_size, shorten_path, to_printable, to_printable_line,
+    to_printable_lines, to_printable_lines_after, truncate_to_columns,
 };
 pub use times::format_duration;
 pub(crate) use times::{format_age, parse_millis, time_to_next_age};

@@ -163,7 +163,10 @@ mod tests {
     fn text_from_others_cannot_control_the_terminal() {
         assert_eq!(to_printable("a\x1b[31mred\x1b[0m b"), "ared b");
         assert_eq!(to_printable("a\x1b]0;title\x07b\x1b]8;;http://x\x1b\\c"), "abc");
-        assert_eq!(to_printable("one\ntwo\tthree\r\u{9b}2J\u{7}\u{202e}"), "one two three 2J[U+202E]");
+        assert_eq!(
+            to_printable("one\ntwo\tthree\r\u{9b}2J\u{7}\u{202e}"),
+            "one two three 2J[U+202E]"
+        );
         assert_eq!(to_printable_line("a\tb\x1b[2Jc"), "a\tbc");
         assert_eq!(to_printable("\x1b"), "");
     }
@@ -173,7 +176,10 @@ mod tests {
         assert_eq!(to_printable("rm\u{200b} \u{ad}x\u{2060}"), "rm[U+200B] [U+00AD]x[U+2060]");
         assert_eq!(to_printable("a\u{e0041}\u{3164}\u{2800}"), "a[U+E0041][U+3164][U+2800]");
         let family = "👩\u{200d}👩\u{200d}👧";
-        assert_eq!(to_printable_lines(&format!("{family}\n\t\u{200d}a")), format!("{family}\n\t[U+200D]a"));
+        assert_eq!(
+            to_printable_lines(&format!("{family}\n\t\u{200d}a")),
+            format!("{family}\n\t[U+200D]a")
+        );
         assert_eq!(to_printable_lines_after("👩", "\u{200d}👧"), "\u{200d}👧");
         assert_eq!(name_invisible("a\u{200b}\x1b"), "a[U+200B]\x1b");
     }
@@ -181,7 +187,12 @@ mod tests {
     #[test]
     fn widths_are_columns() {
         assert_eq!(
-            (display_width("abc"), display_width("日本"), display_width("e\u{301}"), display_width("🚀")),
+            (
+                display_width("abc"),
+                display_width("日本"),
+                display_width("e\u{301}"),
+                display_width("🚀")
+            ),
             (3, 4, 1, 2)
         );
         assert_eq!(truncate_to_columns("abcdef", 4), "abc…");

@@ -55,7 +55,8 @@ mod tests {
     #[test]
     fn ages_have_one_unit() {
         let at = parse_millis("2026-11-15T20:34:05.123Z").unwrap();
-        let told = [0, 59, 60, 3_599, 7_200, 86_400 * 2].map(|seconds| format_age(at, at + seconds * 1_000));
+        let told = [0, 59, 60, 3_599, 7_200, 86_400 * 2]
+            .map(|seconds| format_age(at, at + seconds * 1_000));
         assert_eq!(told, ["now", "now", "1m", "59m", "2h", "2d"]);
         assert_eq!(format_age(at, 0), "now", "a clock that is behind");
         assert_eq!(parse_millis("yesterday"), None);

@@ -61,7 +61,22 @@ pub(crate) fn wrap_exactly(line: &str, width: usize) -> Vec<String> {
 
 /// Returns true for punctuation that does not begin a line in scripts without blanks between words.
 fn stays_with_word_before(cluster: &str) -> bool {
-    matches!(cluster, "、" | "。" | "，" | "．" | "！" | "？" | "：" | "；" | "）" | "」" | "』" | "】" | "》" | "…")
+    matches!(
+        cluster,
+        "、" | "。"
+            | "，"
+            | "．"
+            | "！"
+            | "？"
+            | "："
+            | "；"
+            | "）"
+            | "」"
+            | "』"
+            | "】"
+            | "》"
+            | "…"
+    )
 }
 
 #[derive(Debug, Default)]
@@ -86,7 +101,8 @@ impl LineWrapper {
         }
         let columns = cluster.width();
         let is_wide = columns > 1;
-        let may_break = (is_wide || self.is_word_wide && cluster.chars().any(char::is_alphanumeric))
+        let may_break = (is_wide
+            || self.is_word_wide && cluster.chars().any(char::is_alphanumeric))
             && !stays_with_word_before(cluster);
         if may_break {
             self.end_word();
@@ -144,7 +160,9 @@ impl LineWrapper {
     }
 
     fn end_line(&mut self) {
-        let spans = std::mem::take(&mut self.spans).into_iter().map(|(style, text)| Span::styled(text, style));
+        let spans = std::mem::take(&mut self.spans)
+            .into_iter()
+            .map(|(style, text)| Span::styled(text, style));
         self.lines.push(Line::from(spans.collect::<Vec<_>>()));
         self.used = 0;
     }
@@ -194,7 +212,8 @@ mod tests {
         assert_eq!(wrap("one (two), three", 9), ["one ", "(two), ", "three"]);
         assert_eq!(wrap("日本語。", 6), ["日本", "語。"]);
         let bold = Style::new().add_modifier(ratatui_core::style::Modifier::BOLD);
-        let lines = wrap_spans(&[(Style::new(), "all "), (bold, "bold"), (Style::new(), ", yes")], 8);
+        let lines =
+            wrap_spans(&[(Style::new(), "all "), (bold, "bold"), (Style::new(), ", yes")], 8);
         let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
         assert_eq!(lines, ["all ", "bold, ", "yes"]);
     }

@@ -2,7 +2,8 @@
 
 use serde::de::DeserializeOwned;
 use wharf_api::{
-    AdapterList, FileList, HostInfo, PlaceList, QueueEntry, RowPage, SearchPage, SpawnedSession, TranscriptRow,
+    AdapterList, FileList, HostInfo, PlaceList, QueueEntry, RowPage, SearchPage, SpawnedSession,
+    TranscriptRow,
 };
 
 use crate::api_call::send_queued;
@@ -11,8 +12,10 @@ use crate::model::{CallPurpose, OpenSession, Overlay, TuiState, TurnInterrupt};
 
 /// Reads an answer as a type of the contract.
 pub(super) fn read_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiFailure> {
-    wharf_json::read_own(body)
-        .map_err(|error| ApiFailure { code: None, text: format!("the host's answer is not readable: {error}") })
+    wharf_json::read_own(body).map_err(|error| ApiFailure {
+        code: None,
+        text: format!("the host's answer is not readable: {error}"),
+    })
 }
 
 impl TuiState {
@@ -24,10 +27,17 @@ impl TuiState {
         }
     }
 
-    fn take_answer(&mut self, call: CallId, purpose: &CallPurpose, body: &[u8]) -> Result<(), ApiFailure> {
+    fn take_answer(
+        &mut self,
+        call: CallId,
+        purpose: &CallPurpose,
+        body: &[u8],
+    ) -> Result<(), ApiFailure> {
         match purpose {
             CallPurpose::LastLine { session } => self.take_last_line(session, &read_answer(body)?),
-            CallPurpose::PromptHistory { stream } => self.take_prompt_history(*stream, &read_answer(body)?),
+            CallPurpose::PromptHistory { stream } => {
+                self.take_prompt_history(*stream, &read_answer(body)?)
+            }
             CallPurpose::QueuedText { stream, prompt } => {
                 self.edit_whole_prompt(*stream, prompt, read_answer::<QueueEntry>(body)?);
             }
@@ -53,19 +63,32 @@ impl TuiState {
             }
             CallPurpose::NewerRows { stream } => self.take_newer_rows(*stream, read_answer(body)?),
             CallPurpose::Reading(purpose) => self.take_reading_answer(purpose, body)?,
-            CallPurpose::Adapters => self.choices.adapters = read_answer::<AdapterList>(body)?.adapters,
+            CallPurpose::Adapters => {
+                self.choices.adapters = read_answer::<AdapterList>(body)?.adapters
+            }
             CallPurpose::Places => self.choices.places = Some(read_answer::<PlaceList>(body)?),
-            CallPurpose::Spawn { since } => self.finish_form(read_answer::<SpawnedSession>(body)?, *since),
+            CallPurpose::Spawn { since } => {
+                self.finish_form(read_answer::<SpawnedSession>(body)?, *since)
+            }
             CallPurpose::Files { session, query } => {
                 self.show_found_files(session, query, read_answer::<FileList>(body)?);
             }
             CallPurpose::Upload { .. } => self.finish_upload(call, &read_answer(body)?),
-            CallPurpose::Search { query } => self.show_hits(query, read_answer::<SearchPage>(body)?),
-            CallPurpose::Fork { since } => self.finish_fork(read_answer::<SpawnedSession>(body)?, *since),
+            CallPurpose::Search { query } => {
+                self.show_hits(query, read_answer::<SearchPage>(body)?)
+            }
+            CallPurpose::Fork { since } => {
+                self.finish_fork(read_answer::<SpawnedSession>(body)?, *since)
+            }
             CallPurpose::FindPrompt(tried) => self.take_found_prompt(tried, &read_answer(body)?),
             CallPurpose::TryAgain(tried) => self.send_prompt_again(tried, &read_answer(body)?),
             CallPurpose::StartAgain { replaced, prompt, since } => {
-                self.finish_start_again(read_answer(body)?, replaced.as_deref(), prompt.clone(), *since);
+                self.finish_start_again(
+                    read_answer(body)?,
+                    replaced.as_deref(),
+                    prompt.clone(),
+                    *since,
+                );
             }
             CallPurpose::Host => self.note_host(&read_answer::<HostInfo>(body)?),
             CallPurpose::SaveQueued(edit) => {
@@ -104,7 +127,9 @@ impl TuiState {
                 {
                     open.dock.answering = None;
                 }
-                if let Some(form) = self.sent_form.take().filter(|form| form.ask == ask && form.session == session) {
+                if let Some(form) =
+                    self.sent_form.take().filter(|form| form.ask == ask && form.session == session)
+                {
                     self.overlays.push(Overlay::AskForm(form));
                 }
                 self.tell_error(format!("not answered: {}", failure.text));
@@ -140,15 +165,21 @@ impl TuiState {
             }
             CallPurpose::Reading(purpose) => self.take_reading_failure(&purpose, &failure.text),
             CallPurpose::ReadRow { .. } => self.tell_error(failure.text),
-            CallPurpose::Change { failed } => self.tell_error(format!("{failed}: {}", failure.text)),
+            CallPurpose::Change { failed } => {
+                self.tell_error(format!("{failed}: {}", failure.text))
+            }
             CallPurpose::NextMode { stream } => self.fail_next_mode(stream, &failure.text),
             CallPurpose::Upload { .. } => self.fail_upload(call, &failure.text),
-            CallPurpose::Search { .. } => self.tell_error(format!("not searched: {}", failure.text)),
+            CallPurpose::Search { .. } => {
+                self.tell_error(format!("not searched: {}", failure.text))
+            }
             CallPurpose::Fork { .. } => self.tell_error(format!("not copied: {}", failure.text)),
             CallPurpose::QueuedText { .. } => {
                 self.tell_error(format!("the waiting prompt cannot be edited: {}", failure.text));
             }
-            CallPurpose::LastLine { session } => self.list.last_lines.finish_reading(&session, None, self.now.elapsed),
+            CallPurpose::LastLine { session } => {
+                self.list.last_lines.finish_reading(&session, None, self.now.elapsed)
+            }
             // The next attempt says it again; nothing is lost.
             CallPurpose::PromptHistory { .. }
             | CallPurpose::MarkSeen

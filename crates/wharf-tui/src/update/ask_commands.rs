@@ -7,8 +7,8 @@ use crate::api_call::{answer_ask, answer_form};
 use crate::effect::TuiEffect;
 use crate::keymap::AskCommand;
 use crate::model::{
-    AskFormInput, CallPurpose, FormAnswer, Overlay, PaneFocus, ReaderText, RowsLink, TuiState, form_answers,
-    only_option, option_key,
+    AskFormInput, CallPurpose, FormAnswer, Overlay, PaneFocus, ReaderText, RowsLink, TuiState,
+    form_answers, only_option, option_key,
 };
 use crate::text::to_printable;
 use crate::view::{dock_scroll_limit, whole_subject};
@@ -62,7 +62,10 @@ impl TuiState {
         dock.drop_expired(now);
         let asks = open.open_asks();
         let lost = dock.shown.map(|(ask, _)| ask).filter(|_| dock.current(&asks).is_none());
-        if let Some(ask) = lost.filter(|ask| dock.answering != Some(*ask)).and_then(|ask| open.find_ask(ask)) {
+        if let Some(ask) = lost
+            .filter(|ask| dock.answering != Some(*ask))
+            .and_then(|ask| open.find_ask(ask))
+        {
             dock.note_resolved(ask, now);
         }
         dock.follow(&asks, now);
@@ -84,20 +87,24 @@ impl TuiState {
         let asks = open.open_asks();
         let Some((_, ask)) = open.dock.current(&asks) else { return };
         let ask = ask.clone();
-        let options = if ask.options.is_empty() { form_answers(&ask).len() } else { ask.options.len() };
+        let options =
+            if ask.options.is_empty() { form_answers(&ask).len() } else { ask.options.len() };
         let last = options.saturating_sub(1);
         let dock = &mut open.dock;
         match command {
             AskCommand::OptionDown => dock.option = (dock.option + 1).min(last),
             AskCommand::OptionUp => dock.option = dock.option.saturating_sub(1),
             AskCommand::ScrollDown => dock.scroll = (dock.scroll + SCROLL_LINES).min(limit),
-            AskCommand::ScrollUp => dock.scroll = dock.scroll.min(limit).saturating_sub(SCROLL_LINES),
+            AskCommand::ScrollUp => {
+                dock.scroll = dock.scroll.min(limit).saturating_sub(SCROLL_LINES)
+            }
             AskCommand::NextAsk => self.show_next_ask(),
             AskCommand::ShowWhole => self.open_subject(&ask),
             AskCommand::CopySubject => {
                 let subject = &ask.subject;
                 let link = ask.form.as_ref().and_then(|form| form.url.as_deref()).map(to_printable);
-                let text = subject.command.clone().or(link).unwrap_or_else(|| subject.paths.join("\n"));
+                let text =
+                    subject.command.clone().or(link).unwrap_or_else(|| subject.paths.join("\n"));
                 if text.is_empty() {
                     self.tell("nothing to copy: the question has no command and no path");
                 } else {
@@ -128,7 +135,9 @@ impl TuiState {
             AskCommand::Number(number) => {
                 let place = usize::from(number).saturating_sub(1);
                 // An option with a letter has no number: an answer is only given by the key that is shown.
-                options.get(place).filter(|_| option_key(options, place) == char::from_digit(number.into(), 10))
+                options
+                    .get(place)
+                    .filter(|_| option_key(options, place) == char::from_digit(number.into(), 10))
             }
             AskCommand::OptionDown
             | AskCommand::OptionUp
@@ -161,11 +170,16 @@ impl TuiState {
             | AskCommand::ShowWhole
             | AskCommand::CopySubject => None,
         };
-        let chosen = answers.iter().find(|(of_answer, _)| Some(*of_answer) == key).map(|(_, answer)| *answer);
+        let chosen = answers
+            .iter()
+            .find(|(of_answer, _)| Some(*of_answer) == key)
+            .map(|(_, answer)| *answer);
         match chosen {
             Some(FormAnswer::CopyLink) => self.copy_link(ask),
             Some(FormAnswer::FillIn) => self.open_ask_form(ask),
-            Some(FormAnswer::AcceptLink) => self.send_shown_form(ask.ask_id, Some(Value::Object(Map::new()))),
+            Some(FormAnswer::AcceptLink) => {
+                self.send_shown_form(ask.ask_id, Some(Value::Object(Map::new())))
+            }
             Some(FormAnswer::Decline) => self.send_shown_form(ask.ask_id, None),
             None => {}
         }
@@ -219,11 +233,17 @@ impl TuiState {
         let form = ask.form.as_ref();
         let schema = form.and_then(|form| form.schema.as_ref());
         if schema.is_none() {
-            self.tell_error("this form is too large for the terminal; answer it with: wharf answer");
+            self.tell_error(
+                "this form is too large for the terminal; answer it with: wharf answer",
+            );
             return;
         }
-        let input =
-            AskFormInput::new((open.id.clone(), ask.ask_id), ask.subject.title.clone(), schema, self.now.elapsed);
+        let input = AskFormInput::new(
+            (open.id.clone(), ask.ask_id),
+            ask.subject.title.clone(),
+            schema,
+            self.now.elapsed,
+        );
         self.overlays.push(Overlay::AskForm(input));
     }
 

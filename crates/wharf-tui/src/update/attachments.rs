@@ -29,7 +29,9 @@ impl TuiState {
         let inserted = match &mut self.open {
             Some(open) if is_composer && is_long => open.composing.chips.add_paste(&text),
             // The filter of the list and the text to find have one line.
-            Some(_) | None if self.overlays.is_empty() && !is_composer => text.trim_end().replace('\n', " "),
+            Some(_) | None if self.overlays.is_empty() && !is_composer => {
+                text.trim_end().replace('\n', " ")
+            }
             Some(_) | None => text,
         };
         if let Some(field) = self.focused_field() {
@@ -40,7 +42,9 @@ impl TuiState {
 
     /// Has the shell send a file to the host, and puts its chip into the text.
     fn attach_file(&mut self, path: String) {
-        let Some(session) = self.open.as_ref().map(|open| open.id.clone()).filter(|_| self.require_host()) else {
+        let Some(session) =
+            self.open.as_ref().map(|open| open.id.clone()).filter(|_| self.require_host())
+        else {
             return;
         };
         let id = self.calls.begin(CallPurpose::Upload { session: session.clone() });
@@ -56,7 +60,10 @@ impl TuiState {
     /// Notes that the host keeps a file.
     pub(super) fn finish_upload(&mut self, call: CallId, kept: &UploadInfo) {
         let open = self.open.as_mut().map(|open| &mut open.composing.chips);
-        for chips in open.into_iter().chain(self.left_drafts.values_mut().map(|left| &mut left.chips)) {
+        for chips in open
+            .into_iter()
+            .chain(self.left_drafts.values_mut().map(|left| &mut left.chips))
+        {
             chips.finish_upload(call, &kept.id);
         }
     }
@@ -87,7 +94,9 @@ impl TuiState {
 fn find_uploaded_path(text: &str) -> Option<String> {
     let text = text.trim();
     let text = text.strip_prefix("file://").unwrap_or(text);
-    let unquoted = ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
+    let unquoted = ['\'', '"']
+        .iter()
+        .find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
     let path = unquoted.map_or_else(|| text.replace("\\ ", " "), str::to_owned);
     let extension = path.rsplit('.').next().unwrap_or_default().to_lowercase();
     let is_path = (path.starts_with('/') || path.starts_with("~/")) && !path.contains('\n');

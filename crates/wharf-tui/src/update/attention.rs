@@ -23,7 +23,9 @@ impl TuiState {
             0 => String::new(),
             count => format!("({count}) "),
         };
-        let name = self.open_info().map(|info| display_name(info).unwrap_or(&info.adapter_slug).to_owned());
+        let name = self
+            .open_info()
+            .map(|info| display_name(info).unwrap_or(&info.adapter_slug).to_owned());
         let name = name.map(|name| format!(" · {}", to_printable(&name))).unwrap_or_default();
         let title = format!("{waiting}wharf{name}");
         if title != self.title {
@@ -34,7 +36,8 @@ impl TuiState {
 
     /// Announces what has changed since these sessions were listed: the connection was lost meanwhile.
     pub(super) fn announce_differences(&mut self, before: &BTreeMap<String, SessionInfo>) {
-        let waiting: Vec<SessionInfo> = self.list.sessions().filter(|session| needs_person(session)).cloned().collect();
+        let waiting: Vec<SessionInfo> =
+            self.list.sessions().filter(|session| needs_person(session)).cloned().collect();
         for session in waiting {
             self.announce_change(before.get(&session.id), &session);
         }
@@ -42,10 +45,16 @@ impl TuiState {
 
     /// Notifies a person who is elsewhere that a session needs an answer, has failed or has finished.
     pub(super) fn announce_change(&mut self, before: Option<&SessionInfo>, after: &SessionInfo) {
-        let row = |session: &SessionInfo| session.attention.as_ref().and_then(|attention| attention.row.clone());
-        let is_news =
-            needs_person(after) && before.is_none_or(|before| row(before) != row(after) || !needs_person(before));
-        let Some(attention) = after.attention.as_ref().filter(|attention| is_news && !attention.muted) else { return };
+        let row = |session: &SessionInfo| {
+            session.attention.as_ref().and_then(|attention| attention.row.clone())
+        };
+        let is_news = needs_person(after)
+            && before.is_none_or(|before| row(before) != row(after) || !needs_person(before));
+        let Some(attention) =
+            after.attention.as_ref().filter(|attention| is_news && !attention.muted)
+        else {
+            return;
+        };
         if self.is_attended() || self.options.is_readonly {
             return;
         }
@@ -77,7 +86,8 @@ impl TuiState {
 
     fn notify_of(&mut self, session: &SessionInfo, news: &str) {
         let name = display_name(session).unwrap_or(&session.adapter_slug);
-        let body = truncate_to_columns(&to_printable(&format!("{name} — {news}")), MAX_NOTIFIED_COLUMNS);
+        let body =
+            truncate_to_columns(&to_printable(&format!("{name} — {news}")), MAX_NOTIFIED_COLUMNS);
         self.emit(TuiEffect::Notify { title: "wharf".to_owned(), body });
         self.emit(TuiEffect::Bell);
     }
@@ -87,7 +97,9 @@ impl TuiState {
         for (session, count) in self.list.notices.take_due(self.now.elapsed) {
             let asks = |session: &&SessionInfo| {
                 let attention = session.attention.as_ref();
-                attention.is_some_and(|attention| attention.state == AttentionState::NeedsAnswer && !attention.muted)
+                attention.is_some_and(|attention| {
+                    attention.state == AttentionState::NeedsAnswer && !attention.muted
+                })
             };
             let Some(waiting) = self.list.get(&session).filter(asks).cloned() else { continue };
             if !self.is_attended() {
@@ -104,7 +116,10 @@ impl TuiState {
         let is_at_end = open.view.anchor == ScrollAnchor::End && !open.rows.has_newer();
         let is_looked_at = is_shown && self.is_attended() && is_at_end;
         let has_row = |row: &String| open.rows.knows(row);
-        attention.row.clone().filter(|row| is_looked_at && attention.unread && has_row(row))
+        attention
+            .row
+            .clone()
+            .filter(|row| is_looked_at && attention.unread && has_row(row))
     }
 
     /// Reports the row that has been in sight for long enough.

@@ -36,13 +36,17 @@ impl TuiState {
         let session = open.id.clone();
         open.composing.completion = Some(Completion { start, word, items, selected: 0 });
         if self.connection.is_connected() {
-            self.call(find_files(&session, &query, MAX_FILES), CallPurpose::Files { session, query });
+            self.call(
+                find_files(&session, &query, MAX_FILES),
+                CallPurpose::Files { session, query },
+            );
         }
     }
 
     fn set_completion(&mut self, completion: Completion) {
         if let Some(open) = &mut self.open {
-            open.composing.completion = Some(completion).filter(|completion| !completion.items.is_empty());
+            open.composing.completion =
+                Some(completion).filter(|completion| !completion.items.is_empty());
         }
     }
 
@@ -54,7 +58,9 @@ impl TuiState {
             text: format!("/{}", command.name),
             detail: command.description.clone().unwrap_or_default(),
         };
-        let fitting = commands.iter().filter(|command| command.name.to_lowercase().starts_with(&beginning));
+        let fitting = commands
+            .iter()
+            .filter(|command| command.name.to_lowercase().starts_with(&beginning));
         fitting.map(item).collect()
     }
 
@@ -67,7 +73,8 @@ impl TuiState {
         }
         let item = |file: wharf_api::FileInfo| CompletionItem {
             text: format!("@{}", file.path),
-            detail: if file.kind == wharf_api::FileKind::Directory { "directory" } else { "" }.to_owned(),
+            detail: if file.kind == wharf_api::FileKind::Directory { "directory" } else { "" }
+                .to_owned(),
         };
         completion.items = found.files.into_iter().take(MAX_FILES).map(item).collect();
         completion.selected = 0;
@@ -107,7 +114,8 @@ impl TuiState {
         if item.text == completion.word {
             return false;
         }
-        open.composer.replace_before_cursor(completion.start, &format!("{} ", item.text));
+        open.composer
+            .replace_before_cursor(completion.start, &format!("{} ", item.text));
         self.note_draft();
         true
     }
@@ -124,8 +132,9 @@ impl TuiState {
 /// Returns the place of the `/` or `@` of the word before the cursor, if a completion belongs there.
 fn find_completed_word(text: &str, cursor: usize) -> Option<usize> {
     let before = &text[..cursor];
-    let start =
-        before.rfind(char::is_whitespace).map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
+    let start = before
+        .rfind(char::is_whitespace)
+        .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
     let word = &before[start..];
     let is_command = start == 0 && word.starts_with('/') && !word[1..].contains('/');
     (is_command || word.starts_with('@')).then_some(start)

@@ -7,8 +7,8 @@ use crate::effect::{DraftKey, TuiEffect};
 use crate::input::StreamId;
 use crate::keymap::{ComposerCommand, EditCommand};
 use crate::model::{
-    CallPurpose, HistoryWalk, OpenSession, Overlay, PaneFocus, PickAction, PickItem, PickList, SavedQueueEdit,
-    ScrollAnchor, SentPrompt, TuiState, UploadState,
+    CallPurpose, HistoryWalk, OpenSession, Overlay, PaneFocus, PickAction, PickItem, PickList,
+    SavedQueueEdit, ScrollAnchor, SentPrompt, TuiState, UploadState,
 };
 use crate::text::join_texts;
 
@@ -20,7 +20,8 @@ impl TuiState {
             self.tell("no session is open");
             return;
         }
-        let is_harmless = matches!(command, ComposerCommand::FocusTranscript | ComposerCommand::DetachOrDelete);
+        let is_harmless =
+            matches!(command, ComposerCommand::FocusTranscript | ComposerCommand::DetachOrDelete);
         if self.options.is_readonly && !is_harmless {
             self.tell("an observer sends and changes nothing");
             return;
@@ -36,8 +37,9 @@ impl TuiState {
             ComposerCommand::OpenEditor => self.open_editor(),
             ComposerCommand::FocusTranscript => {
                 self.focus = PaneFocus::Transcript;
-                let is_following =
-                    |open: &OpenSession| open.view.anchor == ScrollAnchor::End || open.view.selected.is_none();
+                let is_following = |open: &OpenSession| {
+                    open.view.anchor == ScrollAnchor::End || open.view.selected.is_none()
+                };
                 if self.open.as_ref().is_some_and(is_following) {
                     self.go_to_newest();
                 }
@@ -77,7 +79,8 @@ impl TuiState {
         let queue_edit = open.composing.queue_edit.take();
         let written = open.composer.clear();
         let text = open.composing.chips.expand_pastes(&written);
-        let content = prompt_content(text.trim_end(), &kept_ids(&open.composing.chips.attached(&text)));
+        let content =
+            prompt_content(text.trim_end(), &kept_ids(&open.composing.chips.attached(&text)));
         open.composing.history = None;
         open.composing.completion = None;
         if let Some(edit) = queue_edit {
@@ -103,7 +106,8 @@ impl TuiState {
     fn can_send(&mut self) -> bool {
         let Some(open) = &self.open else { return false };
         let attached = open.composing.chips.attached(open.composer.text());
-        let sending = attached.iter().find(|upload| matches!(upload.state, UploadState::Sending(_)));
+        let sending =
+            attached.iter().find(|upload| matches!(upload.state, UploadState::Sending(_)));
         let waits_for = sending.map(|upload| upload.chip.clone());
         if let Some(chip) = &waits_for {
             self.tell(format!("{chip} is still on its way to the host"));
@@ -156,7 +160,10 @@ impl TuiState {
     /// Asks once for prompts that are older than the rows that are loaded.
     fn request_prompt_history(&mut self) {
         let is_connected = self.connection.is_connected();
-        let Some(open) = self.open.as_mut().filter(|open| is_connected && open.composing.older_prompts.is_none())
+        let Some(open) = self
+            .open
+            .as_mut()
+            .filter(|open| is_connected && open.composing.older_prompts.is_none())
         else {
             return;
         };
@@ -168,7 +175,8 @@ impl TuiState {
 
     pub(super) fn take_prompt_history(&mut self, stream: StreamId, page: &RowPage) {
         let Some(open) = self.open.as_mut().filter(|open| open.stream == stream) else { return };
-        open.composing.older_prompts = Some(page.rows.iter().rev().filter_map(prompt_text).collect());
+        open.composing.older_prompts =
+            Some(page.rows.iter().rev().filter_map(prompt_text).collect());
         let prompts = self.earlier_prompts();
         if let Some(Overlay::PickList(list)) = self.overlays.last_mut()
             && list.title == HISTORY_TITLE
@@ -183,7 +191,9 @@ impl TuiState {
         let prompts = self.earlier_prompts();
         let Some(open) = &mut self.open else { return };
         let walk = open.composing.history.take();
-        let typed = walk.as_ref().map_or_else(|| open.composer.text().to_owned(), |walk| walk.typed.clone());
+        let typed = walk
+            .as_ref()
+            .map_or_else(|| open.composer.text().to_owned(), |walk| walk.typed.clone());
         let index = match (walk, is_older) {
             (None, true) => Some(0),
             (None, false) => return,
@@ -202,7 +212,10 @@ impl TuiState {
 
     fn open_history(&mut self) {
         self.request_prompt_history();
-        let mut list = PickList::new(HISTORY_TITLE, self.earlier_prompts().into_iter().map(history_item).collect());
+        let mut list = PickList::new(
+            HISTORY_TITLE,
+            self.earlier_prompts().into_iter().map(history_item).collect(),
+        );
         list.note = "no earlier prompt of this session has these words".to_owned();
         self.overlays.push(Overlay::PickList(list));
     }

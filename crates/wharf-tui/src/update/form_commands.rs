@@ -10,8 +10,12 @@ use crate::effect::DraftKey;
 use crate::keymap::FormCommand;
 use crate::model::{ANSWER_GUARD, CallPurpose, NewSessionField, Overlay, TuiState};
 
-const FIELDS: [NewSessionField; 4] =
-    [NewSessionField::Directory, NewSessionField::Agent, NewSessionField::Mode, NewSessionField::Prompt];
+const FIELDS: [NewSessionField; 4] = [
+    NewSessionField::Directory,
+    NewSessionField::Agent,
+    NewSessionField::Mode,
+    NewSessionField::Prompt,
+];
 
 impl TuiState {
     /// Asks the host for agents and directories.
@@ -28,7 +32,8 @@ impl TuiState {
         }
         if self.form.error.take().is_some() {
             // A directory that was refused is not tried again.
-            self.form.directory = TextBuffer::with_text(self.options.directory.as_deref().unwrap_or_default());
+            self.form.directory =
+                TextBuffer::with_text(self.options.directory.as_deref().unwrap_or_default());
         }
         self.form.field = NewSessionField::Prompt;
         if !self.overlays.iter().any(|overlay| matches!(overlay, Overlay::NewSession)) {
@@ -73,8 +78,10 @@ impl TuiState {
     fn change_value(&mut self, is_next: bool) {
         match self.form.field {
             NewSessionField::Agent => {
-                let slugs: Vec<&str> = self.choices.startable().iter().map(|agent| agent.slug.as_str()).collect();
-                let current = self.form.chosen_agent(&self.choices).map(|agent| agent.slug.as_str());
+                let slugs: Vec<&str> =
+                    self.choices.startable().iter().map(|agent| agent.slug.as_str()).collect();
+                let current =
+                    self.form.chosen_agent(&self.choices).map(|agent| agent.slug.as_str());
                 let next = step_value(&slugs, current, is_next).map(str::to_owned);
                 if next.is_some() {
                     self.form.agent = next;
@@ -85,8 +92,13 @@ impl TuiState {
                 let agent = self.form.chosen_agent(&self.choices);
                 let modes = agent.map(|agent| agent.modes.iter().map(|mode| mode.id.as_str()));
                 // The empty value stands for the agent's own choice.
-                let modes: Vec<&str> = std::iter::once("").chain(modes.into_iter().flatten()).collect();
-                let next = step_value(&modes, Some(self.form.mode.as_deref().unwrap_or_default()), is_next);
+                let modes: Vec<&str> =
+                    std::iter::once("").chain(modes.into_iter().flatten()).collect();
+                let next = step_value(
+                    &modes,
+                    Some(self.form.mode.as_deref().unwrap_or_default()),
+                    is_next,
+                );
                 self.form.mode = next.filter(|mode| !mode.is_empty()).map(str::to_owned);
             }
             NewSessionField::Directory => {
@@ -138,7 +150,11 @@ impl TuiState {
                 return;
             }
         };
-        let variables = self.form.chosen_agent(&self.choices).map(|agent| agent.variables.clone()).unwrap_or_default();
+        let variables = self
+            .form
+            .chosen_agent(&self.choices)
+            .map(|agent| agent.variables.clone())
+            .unwrap_or_default();
         self.form.is_starting = true;
         self.form.error = None;
         let key = self.new_idempotency_key();
@@ -169,7 +185,12 @@ impl TuiState {
         self.open_made_session(spawned, is_awaited, "copied · Ctrl-T shows it");
     }
 
-    pub(super) fn open_made_session(&mut self, spawned: SpawnedSession, is_awaited: bool, note: &str) {
+    pub(super) fn open_made_session(
+        &mut self,
+        spawned: SpawnedSession,
+        is_awaited: bool,
+        note: &str,
+    ) {
         let id = spawned.session.id.clone();
         self.list.put(spawned.session);
         self.list.sort();

@@ -6,8 +6,8 @@ use crate::api_call::interrupt_turn;
 use crate::effect::TuiEffect;
 use crate::keymap::{GlobalCommand, KeyScope, all_bindings};
 use crate::model::{
-    CallPurpose, HostLoss, HostPresence, InterruptStep, Overlay, Palette, PaneFocus, ReaderText, TuiState,
-    TurnInterrupt,
+    CallPurpose, HostLoss, HostPresence, InterruptStep, Overlay, Palette, PaneFocus, ReaderText,
+    TuiState, TurnInterrupt,
 };
 
 /// A second Ctrl-C within this time detaches.
@@ -85,7 +85,8 @@ impl TuiState {
             self.note_draft();
             return;
         }
-        if self.focus == PaneFocus::Composer && (self.close_completion() || self.leave_queue_edit()) {
+        if self.focus == PaneFocus::Composer && (self.close_completion() || self.leave_queue_edit())
+        {
             return;
         }
         match self.focus {
@@ -96,7 +97,9 @@ impl TuiState {
             PaneFocus::List if self.open.is_some() => self.focus_session(),
             PaneFocus::List => {}
             PaneFocus::Transcript if self.is_finding() => self.close_find(),
-            PaneFocus::Transcript | PaneFocus::Ask if self.can_compose() => self.focus = PaneFocus::Composer,
+            PaneFocus::Transcript | PaneFocus::Ask if self.can_compose() => {
+                self.focus = PaneFocus::Composer
+            }
             PaneFocus::Transcript | PaneFocus::Ask => self.focus = PaneFocus::List,
             PaneFocus::Composer => self.step_towards_interrupt(),
         }
@@ -118,7 +121,10 @@ impl TuiState {
             InterruptStep::Armed { until } if now < until => false,
             InterruptStep::Asked { .. } => true,
             InterruptStep::Armed { .. } | InterruptStep::Idle => {
-                open.interrupt = TurnInterrupt { step: InterruptStep::Armed { until: now + INTERRUPT_WINDOW }, turn };
+                open.interrupt = TurnInterrupt {
+                    step: InterruptStep::Armed { until: now + INTERRUPT_WINDOW },
+                    turn,
+                };
                 return;
             }
         };
@@ -141,7 +147,8 @@ impl TuiState {
     pub(super) fn require_host(&mut self) -> bool {
         let is_connected = self.connection.is_connected();
         if !is_connected {
-            let is_stopped = matches!(self.connection, HostPresence::Lost { loss: HostLoss::Stopped, .. });
+            let is_stopped =
+                matches!(self.connection, HostPresence::Lost { loss: HostLoss::Stopped, .. });
             self.tell_error(if is_stopped && self.options.may_start_host {
                 "not done: the host was stopped · Ctrl-X S starts it again"
             } else if self.is_host_silent() {
@@ -170,7 +177,9 @@ fn help_text() -> ReaderText {
     let mut lines = Vec::new();
     for (scope, name) in PLACES {
         lines.push((*name).to_owned());
-        for binding in all_bindings().filter(|binding| binding.scope == *scope && !binding.keys.is_empty()) {
+        for binding in
+            all_bindings().filter(|binding| binding.scope == *scope && !binding.keys.is_empty())
+        {
             lines.push(format!("  {:<24} {}", binding.key_labels().join(", "), binding.title));
         }
         lines.push(String::new());

@@ -12,11 +12,17 @@ impl TuiState {
     /// Notes that something has come from the host, if the input is that.
     pub(super) fn note_host_input(&mut self, input: &TuiInput) {
         match input {
-            TuiInput::List(input) => self.note_stream_input(is_from_host::<SessionStreamEvent>(input)),
-            TuiInput::Rows { input, .. } => self.note_stream_input(is_from_host::<RowStreamEvent>(input)),
+            TuiInput::List(input) => {
+                self.note_stream_input(is_from_host::<SessionStreamEvent>(input))
+            }
+            TuiInput::Rows { input, .. } => {
+                self.note_stream_input(is_from_host::<RowStreamEvent>(input))
+            }
             TuiInput::Answer { answer: Ok(_), .. } | TuiInput::HostReady(_) => self.note_heard(),
             // A failure without a code is that of the way to the host.
-            TuiInput::Answer { answer: Err(failure), .. } => self.note_stream_input(failure.code.is_some()),
+            TuiInput::Answer { answer: Err(failure), .. } => {
+                self.note_stream_input(failure.code.is_some())
+            }
             TuiInput::HostProbed { has_answered } => {
                 self.host_watch.finish_probe();
                 if *has_answered {
@@ -72,7 +78,10 @@ impl TuiState {
 
     /// Returns true if something was sent that the host has not answered yet.
     fn awaits_host(&self) -> bool {
-        let is_opening = self.open.as_ref().is_some_and(|open| matches!(open.link, RowsLink::Opening { .. }));
+        let is_opening = self
+            .open
+            .as_ref()
+            .is_some_and(|open| matches!(open.link, RowsLink::Opening { .. }));
         is_opening || !self.calls.is_empty()
     }
 

@@ -3,7 +3,9 @@
 use crate::composer::{TextBuffer, move_by_line};
 use crate::effect::DraftKey;
 use crate::keymap::{EditCommand, KeyCode, KeyMeaning, KeyPress, KeyScope, TuiCommand};
-use crate::model::{ANSWER_GUARD, HostPresence, NewSessionField, Overlay, PaneFocus, PickSource, TuiState};
+use crate::model::{
+    ANSWER_GUARD, HostPresence, NewSessionField, Overlay, PaneFocus, PickSource, TuiState,
+};
 use crate::view::{COMPOSER_MARK_COLUMNS, divide_screen};
 
 impl TuiState {
@@ -11,7 +13,9 @@ impl TuiState {
     pub(crate) fn key_scopes(&self) -> Vec<KeyScope> {
         match self.overlays.last() {
             // Nothing is shown yet that a key could mean.
-            None if matches!(self.connection, HostPresence::Connecting { .. }) && self.open.is_none() => {
+            None if matches!(self.connection, HostPresence::Connecting { .. })
+                && self.open.is_none() =>
+            {
                 vec![KeyScope::Everywhere]
             }
             Some(Overlay::Palette(_) | Overlay::PickList(_) | Overlay::Rename(_)) => {
@@ -19,7 +23,8 @@ impl TuiState {
             }
             Some(Overlay::Reader(_)) => vec![KeyScope::Reader, KeyScope::Everywhere],
             Some(Overlay::AskForm(form)) => {
-                let is_typed = form.fields.get(form.focused).is_some_and(|field| !field.is_choice());
+                let is_typed =
+                    form.fields.get(form.focused).is_some_and(|field| !field.is_choice());
                 let (first, second) = if is_typed {
                     (KeyScope::TextField, KeyScope::Form)
                 } else {
@@ -49,13 +54,22 @@ impl TuiState {
                 }
                 PaneFocus::Transcript => vec![KeyScope::Transcript, KeyScope::Everywhere],
                 PaneFocus::Composer if self.has_completion() => {
-                    vec![KeyScope::Menu, KeyScope::Composer, KeyScope::TextField, KeyScope::Everywhere]
+                    vec![
+                        KeyScope::Menu,
+                        KeyScope::Composer,
+                        KeyScope::TextField,
+                        KeyScope::Everywhere,
+                    ]
                 }
-                PaneFocus::Composer if self.open.as_ref().is_some_and(|open| open.composer.is_empty()) => {
+                PaneFocus::Composer
+                    if self.open.as_ref().is_some_and(|open| open.composer.is_empty()) =>
+                {
                     // Nothing can be moved in: Ctrl-F searches.
                     vec![KeyScope::Composer, KeyScope::Everywhere, KeyScope::TextField]
                 }
-                PaneFocus::Composer => vec![KeyScope::Composer, KeyScope::TextField, KeyScope::Everywhere],
+                PaneFocus::Composer => {
+                    vec![KeyScope::Composer, KeyScope::TextField, KeyScope::Everywhere]
+                }
                 PaneFocus::Ask => vec![KeyScope::Ask, KeyScope::Everywhere],
             },
         }
@@ -121,7 +135,8 @@ impl TuiState {
         let width = self.composer_columns();
         let Some(field) = self.focused_field() else { return };
         let has_changed = if is_vertical {
-            let place = move_by_line(field.text(), field.cursor(), width, command == EditCommand::Up);
+            let place =
+                move_by_line(field.text(), field.cursor(), width, command == EditCommand::Up);
             place.map(|place| field.set_cursor(place)).is_some()
         } else {
             field.edit(command)
@@ -139,7 +154,10 @@ impl TuiState {
     /// Returns the columns of a line of the composer, or of the form's prompt.
     fn composer_columns(&self) -> usize {
         let areas = divide_screen(self);
-        let composer = areas.session.and_then(|session| session.composer).filter(|_| self.overlays.is_empty());
+        let composer = areas
+            .session
+            .and_then(|session| session.composer)
+            .filter(|_| self.overlays.is_empty());
         let room = composer.map_or(areas.overlay.width.saturating_sub(4), |area| area.width);
         usize::from(room.saturating_sub(COMPOSER_MARK_COLUMNS))
     }
@@ -167,12 +185,16 @@ impl TuiState {
             Some(Overlay::NewSession) => match self.form.field {
                 NewSessionField::Directory => Some(&mut self.form.directory),
                 // A text that is typed while the session starts would be in no session.
-                NewSessionField::Prompt => Some(&mut self.form.prompt).filter(|_| !self.form.is_starting),
+                NewSessionField::Prompt => {
+                    Some(&mut self.form.prompt).filter(|_| !self.form.is_starting)
+                }
                 NewSessionField::Agent | NewSessionField::Mode => None,
             },
             Some(Overlay::Reader(_)) => None,
             Some(Overlay::AskForm(form)) => form.focused_text(),
-            Some(Overlay::PickList(list)) => (list.source != PickSource::Question).then_some(&mut list.query),
+            Some(Overlay::PickList(list)) => {
+                (list.source != PickSource::Question).then_some(&mut list.query)
+            }
             Some(Overlay::Rename(input)) => Some(&mut input.title),
             None => match self.focus {
                 PaneFocus::Composer => self.open.as_mut().map(|open| &mut open.composer),

@@ -19,8 +19,12 @@ impl TuiState {
     /// Requests the lines that are due.
     pub(super) fn read_due_lines(&mut self) {
         let now = self.now.elapsed;
-        let due: Vec<String> =
-            self.line_deadlines().filter(|(_, at)| *at <= now).map(|(id, _)| id).take(MAX_READ_LINES).collect();
+        let due: Vec<String> = self
+            .line_deadlines()
+            .filter(|(_, at)| *at <= now)
+            .map(|(id, _)| id)
+            .take(MAX_READ_LINES)
+            .collect();
         for session in due {
             self.list.last_lines.start_reading(&session);
             self.call(read_newest_row(&session), CallPurpose::LastLine { session });
@@ -34,18 +38,26 @@ impl TuiState {
 
     /// Yields the sessions in view whose lines are out of date or will be. The rows of the open session are known already.
     fn line_deadlines(&self) -> impl Iterator<Item = (String, Duration)> {
-        let is_shown = self.has_terminal_focus && self.connection.is_connected() && self.overlays.is_empty();
+        let is_shown =
+            self.has_terminal_focus && self.connection.is_connected() && self.overlays.is_empty();
         let open = self.open.as_ref().map(|open| open.id.as_str());
         let listed = if is_shown { listed_sessions(self) } else { Vec::new() };
-        listed.into_iter().filter(move |session| Some(session.id.as_str()) != open).filter_map(|session| {
-            let interval = (session.turn != TurnPhase::Idle).then_some(LINE_INTERVAL);
-            let at = self.list.last_lines.due_at(&session.id, interval)?;
-            Some((session.id.clone(), at))
-        })
+        listed
+            .into_iter()
+            .filter(move |session| Some(session.id.as_str()) != open)
+            .filter_map(|session| {
+                let interval = (session.turn != TurnPhase::Idle).then_some(LINE_INTERVAL);
+                let at = self.list.last_lines.due_at(&session.id, interval)?;
+                Some((session.id.clone(), at))
+            })
     }
 
     pub(super) fn take_last_line(&mut self, session: &str, page: &RowPage) {
         let line = page.rows.iter().rev().find_map(last_line);
-        self.list.last_lines.finish_reading(session, Some(line.unwrap_or_default()), self.now.elapsed);
+        self.list.last_lines.finish_reading(
+            session,
+            Some(line.unwrap_or_default()),
+            self.now.elapsed,
+        );
     }
 }

@@ -43,7 +43,9 @@ impl TuiState {
         let selected = self.list.selected.as_deref().and_then(|id| self.list.get(id));
         let attention = selected.and_then(|session| session.attention.as_ref());
         let asks = attention.filter(|attention| attention.state == AttentionState::NeedsAnswer);
-        let Some(id) = asks.and_then(|attention| attention.via.clone().or_else(|| self.list.selected.clone())) else {
+        let Some(id) =
+            asks.and_then(|attention| attention.via.clone().or_else(|| self.list.selected.clone()))
+        else {
             self.tell("this session asks nothing");
             return;
         };

@@ -21,7 +21,9 @@ impl TuiState {
             StreamInput::Event(event) => self.handle_list_event(event),
             StreamInput::Silent => self.note_silent(),
             StreamInput::Lost { reason, retry_in } => self.note_lost(reason, retry_in, false),
-            StreamInput::Refused { reason, retry_in } => self.note_lost(reason, Some(retry_in), true),
+            StreamInput::Refused { reason, retry_in } => {
+                self.note_lost(reason, Some(retry_in), true)
+            }
         }
     }
 
@@ -38,14 +40,22 @@ impl TuiState {
     /// its start; a host that was told to stop or that refuses the stream is not.
     fn note_lost(&mut self, reason: String, retry_in: Option<Duration>, is_refused: bool) {
         let loss = match &self.connection {
-            HostPresence::Lost { loss: HostLoss::Started { starts }, .. } if !is_refused => self.restart_host(*starts),
-            HostPresence::Lost { loss: HostLoss::Refusing, .. } if !is_refused => self.restart_host(0),
+            HostPresence::Lost { loss: HostLoss::Started { starts }, .. } if !is_refused => {
+                self.restart_host(*starts)
+            }
+            HostPresence::Lost { loss: HostLoss::Refusing, .. } if !is_refused => {
+                self.restart_host(0)
+            }
             HostPresence::Lost { loss, .. } => loss.clone(),
             HostPresence::Stopping => HostLoss::Stopped,
-            HostPresence::Connecting { .. } | HostPresence::Connected | HostPresence::Silent if is_refused => {
+            HostPresence::Connecting { .. } | HostPresence::Connected | HostPresence::Silent
+                if is_refused =>
+            {
                 HostLoss::Refusing
             }
-            HostPresence::Connecting { .. } | HostPresence::Connected | HostPresence::Silent => self.restart_host(0),
+            HostPresence::Connecting { .. } | HostPresence::Connected | HostPresence::Silent => {
+                self.restart_host(0)
+            }
         };
         let retry_at = retry_in.map(|wait| self.now.elapsed + wait);
         self.connection = HostPresence::Lost { loss, reason, is_refused, retry_at };
@@ -57,7 +67,9 @@ impl TuiState {
             return HostLoss::Unreachable;
         }
         if starts >= MAX_HOST_STARTS {
-            return HostLoss::StartFailed("it ended right after its start · more: wharf doctor".to_owned());
+            return HostLoss::StartFailed(
+                "it ended right after its start · more: wharf doctor".to_owned(),
+            );
         }
         self.emit(TuiEffect::StartHost { is_urgent: false });
         HostLoss::Starting { starts: starts + 1 }
@@ -84,7 +96,9 @@ impl TuiState {
         let HostPresence::Lost { loss, .. } = &mut self.connection else { return };
         match (outcome, &*loss) {
             (Err(reason), _) => *loss = HostLoss::StartFailed(reason),
-            (Ok(()), HostLoss::Starting { starts }) => *loss = HostLoss::Started { starts: *starts },
+            (Ok(()), HostLoss::Starting { starts }) => {
+                *loss = HostLoss::Started { starts: *starts }
+            }
             (Ok(()), _) => {}
         }
     }

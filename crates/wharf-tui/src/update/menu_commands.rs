@@ -9,7 +9,10 @@ impl TuiState {
             Some(Overlay::Palette(palette)) => {
                 let matches = palette.matches();
                 match command {
-                    MenuCommand::Down => palette.selected = (palette.selected + 1).min(matches.len().saturating_sub(1)),
+                    MenuCommand::Down => {
+                        palette.selected =
+                            (palette.selected + 1).min(matches.len().saturating_sub(1))
+                    }
                     MenuCommand::Up => palette.selected = palette.selected.saturating_sub(1),
                     MenuCommand::Choose => {
                         let chosen = matches.get(palette.selected).map(|binding| binding.command);
@@ -56,7 +59,9 @@ impl TuiState {
                 }
             },
             // The transcript while the text to find is typed.
-            None if self.focus == PaneFocus::Transcript && command == MenuCommand::Choose => self.submit_find(),
+            None if self.focus == PaneFocus::Transcript && command == MenuCommand::Choose => {
+                self.submit_find()
+            }
             Some(Overlay::NewSession | Overlay::AskForm(_) | Overlay::Reader(_)) | None => {}
         }
     }

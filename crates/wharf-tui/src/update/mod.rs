@@ -59,7 +59,9 @@ pub fn update(state: &mut TuiState, input: TuiInput, now: Moment) -> Vec<TuiEffe
         TuiInput::HostStarted(outcome) => state.note_host_start(outcome),
         TuiInput::Program(end) => state.handle_program_end(end),
         TuiInput::Copied(Ok(CopyPlace::Terminal)) => state.tell("copied"),
-        TuiInput::Copied(Ok(CopyPlace::TmuxBuffer)) => state.tell("copied, also into the buffer of tmux"),
+        TuiInput::Copied(Ok(CopyPlace::TmuxBuffer)) => {
+            state.tell("copied, also into the buffer of tmux")
+        }
         TuiInput::Copied(Err(reason)) => state.tell_error(reason),
         TuiInput::End => state.keep_texts(),
     }

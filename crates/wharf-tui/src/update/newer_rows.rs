@@ -15,7 +15,9 @@ impl OpenSession {
     /// Drops rows that are far from those in view, if too many are held. A row that is sought stands among the older ones.
     pub(super) fn limit_held_rows(&mut self) {
         match (self.view.seek, self.view.anchor) {
-            (Some(place), _) | (None, ScrollAnchor::At { place, .. }) => self.rows.drop_far_from(place),
+            (Some(place), _) | (None, ScrollAnchor::At { place, .. }) => {
+                self.rows.drop_far_from(place)
+            }
             (None, ScrollAnchor::End) => self.rows.drop_oldest(),
         }
     }
@@ -25,12 +27,20 @@ impl TuiState {
     /// Requests newer rows when the last ones that are held come into view and newer ones were dropped.
     pub(super) fn load_newer_if_near(&mut self) {
         let Some(area) = transcript_area(self) else { return };
-        let Some(open) = self.open.as_ref().filter(|open| open.rows.has_newer() && !open.is_loading_newer) else {
+        let Some(open) = self
+            .open
+            .as_ref()
+            .filter(|open| open.rows.has_newer() && !open.is_loading_newer)
+        else {
             return;
         };
         let Some(last) = visible_rows(self, open, area).last().map(|row| row.place) else { return };
         let below = open.rows.iter_from(last).take(LOAD_NEWER_BELOW_ROWS).count();
-        let Some((_, newest)) = open.rows.iter().next_back().filter(|_| below < LOAD_NEWER_BELOW_ROWS) else { return };
+        let Some((_, newest)) =
+            open.rows.iter().next_back().filter(|_| below < LOAD_NEWER_BELOW_ROWS)
+        else {
+            return;
+        };
         let call = read_newer_rows(&open.id, &newest.id);
         let stream = open.stream;
         if self.connection.is_connected() {
@@ -43,7 +53,10 @@ impl TuiState {
 
     /// Takes a page of newer rows. The rows in view stay where they are.
     pub(super) fn take_newer_rows(&mut self, stream: StreamId, page: RowPage) {
-        let top = self.open.as_ref().and_then(|open| visible_rows(self, open, transcript_area(self)?).first().copied());
+        let top = self
+            .open
+            .as_ref()
+            .and_then(|open| visible_rows(self, open, transcript_area(self)?).first().copied());
         let Some(open) = self.open.as_mut().filter(|open| open.stream == stream) else { return };
         open.is_loading_newer = false;
         if !open.rows.has_newer() {

@@ -68,13 +68,18 @@ impl TuiState {
                 answer = answer.or_else(|| Some(join_parts(&message.parts)));
             }
         }
-        let mut text = prompt.map(|prompt| format!("> {}\n", prompt.trim_end())).unwrap_or_default();
+        let mut text =
+            prompt.map(|prompt| format!("> {}\n", prompt.trim_end())).unwrap_or_default();
         if let Some(answer) = answer {
             let lines: Vec<&str> = answer.trim_end().lines().collect();
             let skipped = lines.len().saturating_sub(MAX_FAREWELL_LINES);
             text.push_str(&lines[skipped..].join("\n"));
             text.push('\n');
         }
-        format!("{}\ndetached; the session goes on: wharf attach {}", to_printable_lines(&text), open.id)
+        format!(
+            "{}\ndetached; the session goes on: wharf attach {}",
+            to_printable_lines(&text),
+            open.id
+        )
     }
 }

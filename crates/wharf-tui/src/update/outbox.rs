@@ -33,7 +33,8 @@ impl TuiState {
 
     /// The host has taken a prompt.
     pub(super) fn finish_prompt(&mut self, prompt: &SentPrompt) {
-        let is_taken_back = self.outbox.remove(&prompt.key).is_none() && self.unanswered_prompts.forget(&prompt.key);
+        let is_taken_back = self.outbox.remove(&prompt.key).is_none()
+            && self.unanswered_prompts.forget(&prompt.key);
         if is_taken_back {
             self.tell("the host had taken the prompt already: it runs");
         }
@@ -66,10 +67,15 @@ impl TuiState {
     /// Takes the newest prompt that the host does not take back into its empty field. Returns false if there is none. Sent again
     /// as it is, it is the same prompt.
     pub(super) fn take_back_prompt(&mut self) -> bool {
-        let Some(open) = self.open.as_ref().filter(|open| open.composer.is_empty()) else { return false };
+        let Some(open) = self.open.as_ref().filter(|open| open.composer.is_empty()) else {
+            return false;
+        };
         let is_away = !matches!(self.connection, HostPresence::Connected);
         let newest = self.outbox.of_session(&open.id).next_back();
-        let Some(key) = newest.filter(|one| is_away || one.is_held_up()).map(|one| one.prompt.key.clone()) else {
+        let Some(key) = newest
+            .filter(|one| is_away || one.is_held_up())
+            .map(|one| one.prompt.key.clone())
+        else {
             return false;
         };
         let Some(outgoing) = self.outbox.remove(&key) else { return false };
@@ -86,7 +92,8 @@ impl TuiState {
 
     /// Has the draft on disk hold the prompts that the host has not taken.
     fn keep_outgoing(&mut self, session: &str) {
-        self.drafts.mark_unsaved(DraftKey::Session(session.to_owned()), self.now.elapsed);
+        self.drafts
+            .mark_unsaved(DraftKey::Session(session.to_owned()), self.now.elapsed);
     }
 
     /// Has the drafts on disk hold all prompts that the host has not taken.

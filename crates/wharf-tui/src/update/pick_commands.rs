@@ -8,7 +8,9 @@ use wharf_api::{SearchPage, SettingChoice, SettingOption, SettingsChange};
 
 use crate::api_call::{change_settings, kill_session, search_rows};
 use crate::input::StreamId;
-use crate::model::{CallPurpose, Overlay, PaneFocus, PickAction, PickItem, PickList, PickSource, TuiState};
+use crate::model::{
+    CallPurpose, Overlay, PaneFocus, PickAction, PickItem, PickList, PickSource, TuiState,
+};
 use crate::rows::RowPlace;
 
 /// A search begins so long after the last key.
@@ -27,7 +29,9 @@ impl TuiState {
                     self.note_draft();
                 }
             }
-            PickAction::SetMode(mode) => self.change_setting(SettingsChange { mode: Some(mode), ..Default::default() }),
+            PickAction::SetMode(mode) => {
+                self.change_setting(SettingsChange { mode: Some(mode), ..Default::default() })
+            }
             PickAction::SetModel(model) => {
                 self.change_setting(SettingsChange { model: Some(model), ..Default::default() });
             }
@@ -64,7 +68,9 @@ impl TuiState {
         let requested = self.open.as_ref().and_then(|open| open.requested_mode.as_ref());
         let requested = requested.filter(|(_, until)| now < *until).map(|(mode, _)| mode.as_str());
         let settings = self.open.as_ref().and_then(|open| open.rows.state()?.settings.as_deref());
-        let Some(modes) = settings.and_then(|settings| settings.modes.as_ref()).filter(|modes| modes.all.len() > 1)
+        let Some(modes) = settings
+            .and_then(|settings| settings.modes.as_ref())
+            .filter(|modes| modes.all.len() > 1)
         else {
             self.tell("this agent has no other mode");
             return;
@@ -110,7 +116,11 @@ impl TuiState {
             Some("model") => settings.models.is_none(),
             Some(_) | None => true,
         };
-        settings.options.iter().filter(is_own).for_each(|option| push_option(&mut items, option));
+        settings
+            .options
+            .iter()
+            .filter(is_own)
+            .for_each(|option| push_option(&mut items, option));
         let mut list = PickList::new("Mode, model and options", items);
         list.note = "this agent has no such setting".to_owned();
         self.overlays.push(Overlay::PickList(list));
@@ -167,7 +177,9 @@ impl TuiState {
         list.selected = 0;
         list.note = match page.pending {
             0 => format!("no row of any session has all words of “{query}”; fewer words find more"),
-            count => format!("nothing found yet for “{query}”; {count} sessions are still being read"),
+            count => {
+                format!("nothing found yet for “{query}”; {count} sessions are still being read")
+            }
         };
     }
 

@@ -20,7 +20,9 @@ impl TuiState {
                     self.tell("logged in · Ctrl-X A tries again");
                 }
             }
-            ProgramEnd::Editor(Err(reason)) | ProgramEnd::Pager(Err(reason)) | ProgramEnd::Login(Err(reason)) => {
+            ProgramEnd::Editor(Err(reason))
+            | ProgramEnd::Pager(Err(reason))
+            | ProgramEnd::Login(Err(reason)) => {
                 self.tell_error(reason);
             }
             ProgramEnd::Pager(Ok(())) | ProgramEnd::Resumed => {}

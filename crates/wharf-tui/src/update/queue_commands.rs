@@ -17,7 +17,8 @@ impl TuiState {
     /// one.
     pub(super) fn edit_queued(&mut self, is_earlier: bool) -> bool {
         let edited = self.open.as_ref().and_then(|open| open.composing.queue_edit.as_ref());
-        let place = edited.and_then(|edit| self.queue().iter().position(|entry| entry.prompt_id == edit.prompt));
+        let place = edited
+            .and_then(|edit| self.queue().iter().position(|entry| entry.prompt_id == edit.prompt));
         let wanted = match (place, is_earlier) {
             (None, true) => self.queue().len().checked_sub(1),
             (None, false) => None,
@@ -51,7 +52,8 @@ impl TuiState {
     pub(super) fn edit_whole_prompt(&mut self, stream: StreamId, prompt: &str, entry: QueueEntry) {
         let is_waiting = self.queue().iter().any(|waiting| waiting.prompt_id == prompt);
         let open = self.open.as_ref().filter(|open| open.stream == stream && is_waiting);
-        if open.is_some_and(|open| open.composing.queue_edit.is_some() || open.composer.is_empty()) {
+        if open.is_some_and(|open| open.composing.queue_edit.is_some() || open.composer.is_empty())
+        {
             self.edit_entry(entry);
         }
     }
@@ -63,7 +65,8 @@ impl TuiState {
             None => open.composer.text().to_owned(),
         };
         open.composer.set_text(&entry.text);
-        open.composing.queue_edit = Some(QueueEdit { prompt: entry.prompt_id, original: entry.text, typed });
+        open.composing.queue_edit =
+            Some(QueueEdit { prompt: entry.prompt_id, original: entry.text, typed });
     }
 
     /// Leaves the waiting prompt as it was. Returns false if none is edited.
@@ -84,7 +87,9 @@ impl TuiState {
         }
         let Some(open) = &mut self.open else { return };
         open.composing.queue_edit = None;
-        let changed = Some(open.composer.text()).filter(|text| *text != edit.original).unwrap_or_default();
+        let changed = Some(open.composer.text())
+            .filter(|text| *text != edit.original)
+            .unwrap_or_default();
         let joined = join_texts(changed, &edit.typed);
         open.composer.set_text(&joined);
         self.note_draft();
@@ -94,7 +99,13 @@ impl TuiState {
     /// Returns the waiting prompt that a command means: the one being edited, else the last one.
     fn meant_entry(&mut self) -> Option<(String, String, usize)> {
         let session = self.open.as_ref()?.id.clone();
-        let edited = self.open.as_ref()?.composing.queue_edit.as_ref().map(|edit| edit.prompt.clone());
+        let edited = self
+            .open
+            .as_ref()?
+            .composing
+            .queue_edit
+            .as_ref()
+            .map(|edit| edit.prompt.clone());
         let entry = match edited {
             Some(prompt) => self.queue().iter().find(|entry| entry.prompt_id == prompt),
             None => self.queue().last(),
@@ -123,7 +134,8 @@ impl TuiState {
     /// session.
     pub(super) fn send_now(&mut self) {
         let Some(open) = &mut self.open else { return };
-        let is_text = open.composing.queue_edit.is_none() && !open.composer.text().trim().is_empty();
+        let is_text =
+            open.composing.queue_edit.is_none() && !open.composer.text().trim().is_empty();
         if open.is_turn_running() && !open.composing.is_send_now_confirmed {
             let question = "Send now? The running turn is interrupted";
             let list = PickList::confirm(question, "Yes, send now", PickAction::SendNow);
@@ -142,7 +154,9 @@ impl TuiState {
             self.tell("no prompt waits");
             return;
         };
-        let Some(session) = self.open.as_ref().map(|open| open.id.clone()).filter(|_| self.require_host()) else {
+        let Some(session) =
+            self.open.as_ref().map(|open| open.id.clone()).filter(|_| self.require_host())
+        else {
             return;
         };
         self.leave_queue_edit();

@@ -20,7 +20,9 @@ impl TuiState {
             ReaderCommand::NextPage => self.turn_reader_page(true),
             ReaderCommand::PageBefore => self.turn_reader_page(false),
             ReaderCommand::ToggleWrap => {
-                if let Some(document) = self.top_reader().and_then(|reader| reader.document.as_mut()) {
+                if let Some(document) =
+                    self.top_reader().and_then(|reader| reader.document.as_mut())
+                {
                     document.is_unwrapped = !document.is_unwrapped;
                 }
                 self.scroll_reader(|scroll, _| scroll);
@@ -52,10 +54,15 @@ impl TuiState {
         let Some(reader) = self.top_reader() else { return };
         let page = reader.document.as_mut().and_then(|document| document.page_mut());
         if let Some(PageBody::Files(choice)) = page.map(|page| &mut page.body) {
-            choice.selected = choice.selected.saturating_add_signed(by).min(choice.files.len().saturating_sub(1));
+            choice.selected = choice
+                .selected
+                .saturating_add_signed(by)
+                .min(choice.files.len().saturating_sub(1));
             let selected = choice.selected;
             let height = usize::from(divide_screen(self).overlay.height.saturating_sub(2)).max(1);
-            self.scroll_reader(|scroll, _| scroll.clamp((selected + 1).saturating_sub(height), selected));
+            self.scroll_reader(|scroll, _| {
+                scroll.clamp((selected + 1).saturating_sub(height), selected)
+            });
             return;
         }
         self.scroll_reader(|scroll, _| scroll.saturating_add_signed(by));
@@ -75,7 +82,10 @@ impl TuiState {
         let Some(reader) = self.top_reader() else { return };
         let Some(document) = &mut reader.document else { return };
         let last = document.pages.len().saturating_sub(1);
-        let next = document.current.saturating_add_signed(if is_forward { 1 } else { -1 }).min(last);
+        let next = document
+            .current
+            .saturating_add_signed(if is_forward { 1 } else { -1 })
+            .min(last);
         if next != document.current {
             document.current = next;
             reader.scroll = 0;
@@ -89,7 +99,9 @@ impl TuiState {
         Some(match &document.page()?.body {
             PageBody::Diff(diff) => diff_text(diff),
             PageBody::Text(text) => text.clone(),
-            PageBody::Files(choice) => choice.files.iter().map(|file| format!("{}\n", file.path)).collect(),
+            PageBody::Files(choice) => {
+                choice.files.iter().map(|file| format!("{}\n", file.path)).collect()
+            }
         })
     }
 
@@ -105,7 +117,10 @@ impl TuiState {
         if let Some(row) = rows.first()
             && self.require_host()
         {
-            self.call(read_row(&session, row), CallPurpose::Reading(ReadingPurpose::FileChange { session, path }));
+            self.call(
+                read_row(&session, row),
+                CallPurpose::Reading(ReadingPurpose::FileChange { session, path }),
+            );
         }
     }
 }

@@ -7,8 +7,8 @@ use crate::api_call::{list_changed_files, read_row_text};
 use crate::effect::TuiEffect;
 use crate::input::ApiFailure;
 use crate::model::{
-    CallPurpose, FileChoice, Overlay, PageBody, ReaderDocument, ReaderPage, ReaderText, ReadingPurpose, TextSource,
-    TextUse, TuiState,
+    CallPurpose, FileChoice, Overlay, PageBody, ReaderDocument, ReaderPage, ReaderText,
+    ReadingPurpose, TextSource, TextUse, TuiState,
 };
 use crate::rows::{join_parts, row_text};
 use crate::text::{to_printable, to_printable_lines};
@@ -26,7 +26,8 @@ impl TuiState {
             self.tell("the row has nothing more to show");
             return;
         }
-        let awaited: Vec<TextSource> = pages.iter().filter_map(|page| page.awaited.clone()).collect();
+        let awaited: Vec<TextSource> =
+            pages.iter().filter_map(|page| page.awaited.clone()).collect();
         self.show_document(title, pages);
         for source in awaited {
             self.read_whole_text(source, TextUse::Reader, String::new(), 0);
@@ -52,7 +53,10 @@ impl TuiState {
     pub(super) fn request_changed_files(&mut self) {
         let Some(session) = self.open.as_ref().map(|open| open.id.clone()) else { return };
         if self.require_host() {
-            self.call(list_changed_files(&session), CallPurpose::Reading(ReadingPurpose::ChangedFiles { session }));
+            self.call(
+                list_changed_files(&session),
+                CallPurpose::Reading(ReadingPurpose::ChangedFiles { session }),
+            );
         }
     }
 
@@ -60,8 +64,15 @@ impl TuiState {
         let more = list.total.saturating_sub(list.files.len());
         let more = if more > 0 { format!(" · {more} more") } else { String::new() };
         let title = format!("+{} −{}{more}", list.added, list.removed);
-        let body = PageBody::Files(FileChoice { session: session.to_owned(), files: list.files, selected: 0 });
-        self.show_document("Changed files".to_owned(), vec![ReaderPage { title, body, awaited: None }]);
+        let body = PageBody::Files(FileChoice {
+            session: session.to_owned(),
+            files: list.files,
+            selected: 0,
+        });
+        self.show_document(
+            "Changed files".to_owned(),
+            vec![ReaderPage { title, body, awaited: None }],
+        );
     }
 
     /// Shows the change of a file that a row made.
@@ -75,7 +86,11 @@ impl TuiState {
         self.show_document(to_printable(&row.summary), pages);
     }
 
-    pub(super) fn take_reading_answer(&mut self, purpose: &ReadingPurpose, body: &[u8]) -> Result<(), ApiFailure> {
+    pub(super) fn take_reading_answer(
+        &mut self,
+        purpose: &ReadingPurpose,
+        body: &[u8],
+    ) -> Result<(), ApiFailure> {
         match purpose {
             ReadingPurpose::WholeText { source, use_for, so_far } => {
                 let page: RowTextPage = read_answer(body)?;
@@ -104,7 +119,9 @@ impl TuiState {
                 self.give_up_whole_text(source);
                 self.tell_error(format!("the whole text cannot be read: {reason}"));
             }
-            ReadingPurpose::FindRows(_) => self.tell_error(format!("older rows cannot be searched: {reason}")),
+            ReadingPurpose::FindRows(_) => {
+                self.tell_error(format!("older rows cannot be searched: {reason}"))
+            }
             ReadingPurpose::ChangedFiles { .. } | ReadingPurpose::FileChange { .. } => {
                 self.tell_error(format!("the changes cannot be read: {reason}"));
             }
@@ -114,18 +131,37 @@ impl TuiState {
     fn show_document(&mut self, title: String, pages: Vec<ReaderPage>) {
         let number = self.calls.next_number();
         let document = Some(ReaderDocument { number, pages, ..ReaderDocument::default() });
-        self.overlays.push(Overlay::Reader(ReaderText { title, document, ..ReaderText::default() }));
+        self.overlays.push(Overlay::Reader(ReaderText {
+            title,
+            document,
+            ..ReaderText::default()
+        }));
     }
 
-    fn read_whole_text(&mut self, source: TextSource, use_for: TextUse, so_far: String, offset: u64) {
+    fn read_whole_text(
+        &mut self,
+        source: TextSource,
+        use_for: TextUse,
+        so_far: String,
+        offset: u64,
+    ) {
         if self.require_host() {
             let call = read_row_text(&source.session, &source.row, &source.part, offset);
-            self.call(call, CallPurpose::Reading(ReadingPurpose::WholeText { source, use_for, so_far }));
+            self.call(
+                call,
+                CallPurpose::Reading(ReadingPurpose::WholeText { source, use_for, so_far }),
+            );
         }
     }
 
     /// Takes a page of a text, and asks for the next one.
-    fn take_text_page(&mut self, source: TextSource, use_for: TextUse, so_far: &str, page: &RowTextPage) {
+    fn take_text_page(
+        &mut self,
+        source: TextSource,
+        use_for: TextUse,
+        so_far: &str,
+        page: &RowTextPage,
+    ) {
         let text = format!("{so_far}{}", page.text);
         match page.next.filter(|_| text.len() < MAX_READ_BYTES) {
             Some(next) => self.read_whole_text(source, use_for, text, next),
@@ -164,7 +200,9 @@ impl TuiState {
     /// Returns true if the changed files of this session are on the screen.
     fn is_listing_changes(&mut self, session: &str) -> bool {
         let page = self.top_reader().and_then(|reader| reader.document.as_ref()?.page());
-        page.is_some_and(|page| matches!(&page.body, PageBody::Files(choice) if choice.session == session))
+        page.is_some_and(
+            |page| matches!(&page.body, PageBody::Files(choice) if choice.session == session),
+        )
     }
 
     fn selected_row_of_session(&self) -> Option<(&str, &TranscriptRow)> {
@@ -179,7 +217,11 @@ impl TuiState {
 
 impl TextSource {
     fn new(session: &str, row: &TranscriptRow, part: &str) -> Self {
-        Self { session: session.to_owned(), row: row.id.clone(), part: part.to_owned() }
+        Self {
+            session: session.to_owned(),
+            row: row.id.clone(),
+            part: part.to_owned(),
+        }
     }
 }
 
@@ -194,7 +236,9 @@ fn row_pages(session: &str, row: &TranscriptRow) -> Vec<ReaderPage> {
             pages.extend(text_page("question", text));
             pages
         }
-        RowBody::Message(text) | RowBody::Thought(text) => part_pages("text", &text.parts, session, row),
+        RowBody::Message(text) | RowBody::Thought(text) => {
+            part_pages("text", &text.parts, session, row)
+        }
         RowBody::Prompt(prompt) => part_pages("text", &prompt.parts, session, row),
         RowBody::Plan(_) | RowBody::Notice(_) | RowBody::TurnEnd(_) | RowBody::Unknown => {
             text_page("text", row_text(row)).into_iter().collect()
@@ -232,7 +276,12 @@ fn diff_pages(diffs: &[FileDiff]) -> Vec<ReaderPage> {
 }
 
 /// Returns the text of the parts: one page, or one per part if one of them is too long for the row.
-fn part_pages(title: &str, parts: &[RowPart], session: &str, row: &TranscriptRow) -> Vec<ReaderPage> {
+fn part_pages(
+    title: &str,
+    parts: &[RowPart],
+    session: &str,
+    row: &TranscriptRow,
+) -> Vec<ReaderPage> {
     let is_cut = |part: &RowPart| matches!(part, RowPart::Text(text) if text.cut.is_some());
     if !parts.iter().any(is_cut) {
         return text_page(title, join_parts(parts)).into_iter().collect();
@@ -247,5 +296,9 @@ fn part_pages(title: &str, parts: &[RowPart], session: &str, row: &TranscriptRow
 
 fn text_page(title: &str, text: String) -> Option<ReaderPage> {
     let has_text = !text.trim().is_empty();
-    has_text.then(|| ReaderPage { title: title.to_owned(), body: PageBody::Text(text), awaited: None })
+    has_text.then(|| ReaderPage {
+        title: title.to_owned(),
+        body: PageBody::Text(text),
+        awaited: None,
+    })
 }

@@ -8,7 +8,11 @@ use crate::model::{CallPurpose, RowsLink, ScrollAnchor, TuiState};
 use crate::rows::{RowEffect, RowPlace};
 
 impl TuiState {
-    pub(super) fn handle_rows_stream(&mut self, stream: StreamId, input: StreamInput<RowStreamEvent>) {
+    pub(super) fn handle_rows_stream(
+        &mut self,
+        stream: StreamId,
+        input: StreamInput<RowStreamEvent>,
+    ) {
         let Some(open) = self.open.as_mut().filter(|open| open.stream == stream) else { return };
         match input {
             StreamInput::Connected => {
@@ -22,7 +26,9 @@ impl TuiState {
                 self.note_rows_lost("the host does not answer".to_owned(), true);
                 self.note_silent();
             }
-            StreamInput::Lost { reason, retry_in } => self.note_rows_lost(reason, retry_in.is_some()),
+            StreamInput::Lost { reason, retry_in } => {
+                self.note_rows_lost(reason, retry_in.is_some())
+            }
             StreamInput::Refused { reason, .. } => self.note_rows_lost(reason, true),
         }
     }
@@ -79,10 +85,18 @@ impl TuiState {
     /// the host alone are no news.
     fn mark_unseen_rows(&mut self) {
         let attention = self.open_info().and_then(|info| info.attention.as_ref());
-        let seen = attention.and_then(|attention| attention.seen.as_deref()).map(RowPlace::after_event);
-        let (Some(open), Some(seen)) = (self.open.as_mut().filter(|open| !open.is_started_here), seen) else { return };
+        let seen = attention
+            .and_then(|attention| attention.seen.as_deref())
+            .map(RowPlace::after_event);
+        let (Some(open), Some(seen)) =
+            (self.open.as_mut().filter(|open| !open.is_started_here), seen)
+        else {
+            return;
+        };
         let mut unseen = open.rows.iter_from(seen).peekable();
-        let own_prompt = unseen.next_if(|(_, row)| matches!(row.body, RowBody::Prompt(_))).map(|(place, _)| place);
+        let own_prompt = unseen
+            .next_if(|(_, row)| matches!(row.body, RowBody::Prompt(_)))
+            .map(|(place, _)| place);
         if unseen.any(|(_, row)| !matches!(row.body, RowBody::Notice(_))) {
             open.view.unread_after = Some(own_prompt.unwrap_or(seen));
             open.view.fold_revision += 1;

@@ -12,8 +12,12 @@ impl TuiState {
     /// Returns the session that is meant: in the list the selected one, elsewhere the open one.
     fn selected_session(&mut self) -> Option<SessionInfo> {
         let found = match (self.focus, &self.open) {
-            (PaneFocus::Transcript | PaneFocus::Composer | PaneFocus::Ask, Some(_)) => self.open_info(),
-            (PaneFocus::List, _) | (_, None) => self.list.selected.as_deref().and_then(|id| self.list.get(id)),
+            (PaneFocus::Transcript | PaneFocus::Composer | PaneFocus::Ask, Some(_)) => {
+                self.open_info()
+            }
+            (PaneFocus::List, _) | (_, None) => {
+                self.list.selected.as_deref().and_then(|id| self.list.get(id))
+            }
         };
         let found = found.cloned();
         if found.is_none() {
@@ -47,20 +51,33 @@ impl TuiState {
         let title = input.title.text().split_whitespace().collect::<Vec<_>>().join(" ");
         let title = Some(title).filter(|title| !title.is_empty());
         let patch = SessionPatch { title: Some(title), ..SessionPatch::default() };
-        self.call(change_session(&input.session, &patch), CallPurpose::Change { failed: "not renamed" });
+        self.call(
+            change_session(&input.session, &patch),
+            CallPurpose::Change { failed: "not renamed" },
+        );
     }
 
     pub(super) fn toggle_archive(&mut self) {
         let Some(session) = self.session_to_change() else { return };
         let patch = SessionPatch { archived: Some(!session.archived), ..SessionPatch::default() };
-        self.call(change_session(&session.id, &patch), CallPurpose::Change { failed: "not archived" });
-        self.tell(if session.archived { "out of the archive" } else { "archived · x again brings it back" });
+        self.call(
+            change_session(&session.id, &patch),
+            CallPurpose::Change { failed: "not archived" },
+        );
+        self.tell(if session.archived {
+            "out of the archive"
+        } else {
+            "archived · x again brings it back"
+        });
     }
 
     pub(super) fn toggle_mute(&mut self) {
         let Some(session) = self.session_to_change() else { return };
         let is_muted = session.attention.as_ref().is_some_and(|attention| attention.muted);
-        self.call(mute_session(&session.id, !is_muted), CallPurpose::Change { failed: "not muted" });
+        self.call(
+            mute_session(&session.id, !is_muted),
+            CallPurpose::Change { failed: "not muted" },
+        );
         self.tell(if is_muted { "notifies again" } else { "muted: it does not notify" });
     }
 
@@ -73,7 +90,8 @@ impl TuiState {
         }
         let name = display_name(&session).unwrap_or(&session.adapter_slug);
         let question = format!("Kill “{}”? Its history stays", crate::text::to_printable(name));
-        let list = PickList::confirm(&question, "Yes, end its agent", PickAction::KillSession(session.id));
+        let list =
+            PickList::confirm(&question, "Yes, end its agent", PickAction::KillSession(session.id));
         self.overlays.push(Overlay::PickList(list));
     }
 

@@ -26,10 +26,13 @@ impl TuiState {
             InterruptStep::Asked { .. } | InterruptStep::Idle => None,
         });
         let opening = open.and_then(|open| match open.link {
-            RowsLink::Opening { since } => Some(since + OPENING_NOTE_DELAY).filter(|at| *at > self.now.elapsed),
+            RowsLink::Opening { since } => {
+                Some(since + OPENING_NOTE_DELAY).filter(|at| *at > self.now.elapsed)
+            }
             RowsLink::Live | RowsLink::Lost => None,
         });
-        let resolved = open.and_then(|open| open.dock.resolved.as_ref()).map(|resolved| resolved.until);
+        let resolved =
+            open.and_then(|open| open.dock.resolved.as_ref()).map(|resolved| resolved.until);
         let clock = self.has_running_clock().then(|| self.now.elapsed + CLOCK_INTERVAL);
         let all = [
             message,
@@ -63,10 +66,13 @@ impl TuiState {
             | HostPresence::Stopping => false,
         };
         let is_working = self.open_info().is_some_and(|info| {
-            info.status == SessionStatus::Starting || (info.status.is_alive() && info.turn == TurnPhase::Running)
+            info.status == SessionStatus::Starting
+                || (info.status.is_alive() && info.turn == TurnPhase::Running)
         });
-        let is_interrupting =
-            self.open.as_ref().is_some_and(|open| matches!(open.interrupt.step, InterruptStep::Asked { .. }));
+        let is_interrupting = self
+            .open
+            .as_ref()
+            .is_some_and(|open| matches!(open.interrupt.step, InterruptStep::Asked { .. }));
         self.has_terminal_focus && (is_retrying || is_working || is_interrupting)
     }
 
@@ -76,7 +82,9 @@ impl TuiState {
         let is_seen = self.has_terminal_focus && self.overlays.is_empty();
         let is_shown = is_seen && self.connection.is_connected() && !self.has_running_clock();
         let listed = if is_shown { listed_sessions(self) } else { Vec::new() };
-        let waits = listed.iter().map(|session| time_to_next_age(shown_since(session), self.now.unix_millis));
+        let waits = listed
+            .iter()
+            .map(|session| time_to_next_age(shown_since(session), self.now.unix_millis));
         waits.min().map(|wait| self.now.elapsed + wait.max(AGE_INTERVAL))
     }
 

@@ -62,8 +62,10 @@ impl TuiState {
     fn scroll_transcript(&mut self, by: isize) {
         let Some(area) = transcript_area(self) else { return };
         let Some(open) = &self.open else { return };
-        let count = |place, row: &TranscriptRow| count_row_lines(self, open, place, row, area.width);
-        let anchor = scroll_anchor(&open.rows, open.view.anchor, usize::from(area.height), by, count);
+        let count =
+            |place, row: &TranscriptRow| count_row_lines(self, open, place, row, area.width);
+        let anchor =
+            scroll_anchor(&open.rows, open.view.anchor, usize::from(area.height), by, count);
         if let Some(open) = &mut self.open {
             open.view.anchor = anchor;
         }
@@ -95,18 +97,28 @@ impl TuiState {
         let Some(current) = current else { return };
         let shown = visible.iter().find(|row| Some(row.place) == open.view.selected);
         let hidden_lines = shown.and_then(|shown| {
-            let lines = count_row_lines(self, open, shown.place, open.rows.get(shown.place)?, area.width);
-            Some(if by < 0 { shown.first_line } else { lines.saturating_sub(shown.first_line + shown.lines) })
+            let lines =
+                count_row_lines(self, open, shown.place, open.rows.get(shown.place)?, area.width);
+            Some(if by < 0 {
+                shown.first_line
+            } else {
+                lines.saturating_sub(shown.first_line + shown.lines)
+            })
         });
         if hidden_lines.is_some_and(|lines| lines > 0) {
             self.scroll_transcript(by * LINES_PER_STEP);
             return;
         }
-        let has_lines = |place: RowPlace, row: &TranscriptRow| count_row_lines(self, open, place, row, area.width) > 0;
+        let has_lines = |place: RowPlace, row: &TranscriptRow| {
+            count_row_lines(self, open, place, row, area.width) > 0
+        };
         let mut next = if open.view.selected.is_none() {
             Some(current)
         } else if by < 0 {
-            open.rows.iter_before(current).find(|(place, row)| has_lines(*place, row)).map(|(place, _)| place)
+            open.rows
+                .iter_before(current)
+                .find(|(place, row)| has_lines(*place, row))
+                .map(|(place, _)| place)
         } else {
             let mut after = open.rows.iter_from(current).filter(|(place, _)| *place > current);
             after.find(|(place, row)| has_lines(*place, row)).map(|(place, _)| place)
@@ -142,7 +154,9 @@ impl TuiState {
             let anchor = if is_above || lines >= height {
                 ScrollAnchor::At { place: selected, line: 0 }
             } else {
-                let count = |place, row: &TranscriptRow| count_row_lines(self, open, place, row, area.width);
+                let count = |place, row: &TranscriptRow| {
+                    count_row_lines(self, open, place, row, area.width)
+                };
                 let from = ScrollAnchor::At { place: selected, line: 0 };
                 let up = isize::try_from(height.saturating_sub(lines)).unwrap_or_default();
                 scroll_anchor(&open.rows, from, height, -up, count)
@@ -168,8 +182,11 @@ impl TuiState {
     fn load_older_if_near(&mut self) {
         let Some(area) = transcript_area(self) else { return };
         let Some(open) = &self.open else { return };
-        let Some(first) = visible_rows(self, open, area).first().map(|row| row.place) else { return };
-        let is_near = open.rows.iter_before(first).take(LOAD_OLDER_BELOW_ROWS).count() < LOAD_OLDER_BELOW_ROWS;
+        let Some(first) = visible_rows(self, open, area).first().map(|row| row.place) else {
+            return;
+        };
+        let is_near = open.rows.iter_before(first).take(LOAD_OLDER_BELOW_ROWS).count()
+            < LOAD_OLDER_BELOW_ROWS;
         if is_near {
             self.load_older_rows();
         }
@@ -195,7 +212,10 @@ impl TuiState {
         let Some(area) = transcript_area(self) else { return };
         let Some(open) = &self.open else { return };
         let lines: usize = visible_rows(self, open, area).iter().map(|row| row.lines).sum();
-        if lines < usize::from(area.height) && open.rows.len() < MAX_ROWS_TO_FILL && open.rows.has_room() {
+        if lines < usize::from(area.height)
+            && open.rows.len() < MAX_ROWS_TO_FILL
+            && open.rows.has_room()
+        {
             self.load_older_rows();
         }
     }
@@ -205,9 +225,10 @@ impl TuiState {
         let Some(open) = &mut self.open else { return };
         open.view.left_end_at = match open.view.anchor {
             ScrollAnchor::End => None,
-            ScrollAnchor::At { .. } => {
-                open.view.left_end_at.or_else(|| open.rows.iter().next_back().map(|(place, _)| place))
-            }
+            ScrollAnchor::At { .. } => open
+                .view
+                .left_end_at
+                .or_else(|| open.rows.iter().next_back().map(|(place, _)| place)),
         };
     }
 

@@ -22,8 +22,10 @@ impl TuiState {
         };
         let turn = row.turn.as_deref();
         let rows = self.open.as_ref().into_iter().flat_map(|open| open.rows.iter());
-        let texts: Vec<String> =
-            rows.filter(|(_, row)| row.turn.as_deref() == turn).filter_map(|(_, row)| turn_text(row)).collect();
+        let texts: Vec<String> = rows
+            .filter(|(_, row)| row.turn.as_deref() == turn)
+            .filter_map(|(_, row)| turn_text(row))
+            .collect();
         self.emit(TuiEffect::Copy(texts.join("\n\n")));
     }
 }
@@ -33,7 +35,13 @@ fn turn_text(row: &TranscriptRow) -> Option<String> {
     match &row.body {
         RowBody::Prompt(prompt) => {
             let text = join_parts(&prompt.parts);
-            Some(text.trim().lines().map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n"))
+            Some(
+                text.trim()
+                    .lines()
+                    .map(|line| format!("> {line}"))
+                    .collect::<Vec<_>>()
+                    .join("\n"),
+            )
         }
         RowBody::Message(message) => Some(join_parts(&message.parts).trim().to_owned()),
         RowBody::Tool(_) if row.parent.is_none() => Some(format!("[{}]", row.summary)),

@@ -6,8 +6,8 @@ use crate::api_call::search_session;
 use crate::input::StreamId;
 use crate::layout::RowFold;
 use crate::model::{
-    CallPurpose, FindQuery, OpenSession, PaneFocus, ReadingPurpose, RowSearch, RowsLink, ScrollAnchor, TranscriptFind,
-    TuiState,
+    CallPurpose, FindQuery, OpenSession, PaneFocus, ReadingPurpose, RowSearch, RowsLink,
+    ScrollAnchor, TranscriptFind, TuiState,
 };
 use crate::rows::{OlderRows, RowPlace, row_text};
 use crate::view::row_context;
@@ -60,15 +60,26 @@ impl TuiState {
     /// Selects the next older row with the text. The selected row counts if `includes_selected`.
     pub(super) fn find_older(&mut self, includes_selected: bool) {
         let Some((open, query)) = self.find_query() else { return };
-        let selected = open.view.selected.or_else(|| open.rows.iter().next_back().map(|(place, _)| place));
+        let selected = open
+            .view
+            .selected
+            .or_else(|| open.rows.iter().next_back().map(|(place, _)| place));
         let Some(selected) = selected else { return };
-        let selected = if includes_selected { last_of_folded_run(self, open, selected) } else { selected };
+        let selected =
+            if includes_selected { last_of_folded_run(self, open, selected) } else { selected };
         let has_text = |(_, row): &(RowPlace, &TranscriptRow)| query.matches(row);
-        let here = open.rows.get(selected).filter(|row| includes_selected && query.matches(row)).map(|_| selected);
-        let found = here.or_else(|| open.rows.iter_before(selected).find(has_text).map(|(place, _)| place));
+        let here = open
+            .rows
+            .get(selected)
+            .filter(|row| includes_selected && query.matches(row))
+            .map(|_| selected);
+        let found =
+            here.or_else(|| open.rows.iter_before(selected).find(has_text).map(|(place, _)| place));
         match found {
             Some(place) => self.go_to_row(place),
-            None if *open.rows.older() == OlderRows::None => self.tell(format!("no older row has “{}”", query.text)),
+            None if *open.rows.older() == OlderRows::None => {
+                self.tell(format!("no older row has “{}”", query.text))
+            }
             None => self.search_older_rows(None, 0),
         }
     }
@@ -76,12 +87,16 @@ impl TuiState {
     pub(super) fn find_newer(&mut self) {
         let Some((open, query)) = self.find_query() else { return };
         let Some(selected) = open.view.selected else { return };
-        let is_hit = |(place, row): &(RowPlace, &TranscriptRow)| *place > selected && query.matches(row);
+        let is_hit =
+            |(place, row): &(RowPlace, &TranscriptRow)| *place > selected && query.matches(row);
         let found = open.rows.iter_from(selected).find(is_hit).map(|(place, _)| place);
         match found {
             Some(place) => self.go_to_row(place),
             None if open.rows.has_newer() => {
-                self.tell(format!("no newer row that is loaded has “{}” · G loads the newest", query.text));
+                self.tell(format!(
+                    "no newer row that is loaded has “{}” · G loads the newest",
+                    query.text
+                ));
             }
             None => self.tell(format!("no newer row has “{}”", query.text)),
         }
@@ -163,7 +178,11 @@ impl TuiState {
 
 /// Returns the last row of the folded run that this row stands for, or the row itself.
 fn last_of_folded_run(state: &TuiState, open: &OpenSession, place: RowPlace) -> RowPlace {
-    let below = open.rows.iter_from(place).map(|(place, _)| place).filter(|below| *below > place);
+    let below = open
+        .rows
+        .iter_from(place)
+        .map(|(place, _)| place)
+        .filter(|below| *below > place);
     let hidden = below.take_while(|place| row_context(state, open, *place).fold == RowFold::Hidden);
     hidden.last().unwrap_or(place)
 }

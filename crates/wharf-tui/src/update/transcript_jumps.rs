@@ -49,9 +49,15 @@ impl TuiState {
     /// Returns the next row before or after the selected one for which this holds.
     fn find_row(&self, is_after: bool, holds: impl Fn(&TranscriptRow) -> bool) -> Option<RowPlace> {
         let open = self.open.as_ref()?;
-        let from = open.view.selected.or_else(|| open.rows.iter().next_back().map(|(place, _)| place))?;
+        let from = open
+            .view
+            .selected
+            .or_else(|| open.rows.iter().next_back().map(|(place, _)| place))?;
         let found = if is_after {
-            open.rows.iter_from(from).filter(|(place, _)| *place > from).find(|(_, row)| holds(row))
+            open.rows
+                .iter_from(from)
+                .filter(|(place, _)| *place > from)
+                .find(|(_, row)| holds(row))
         } else {
             open.rows.iter_before(from).find(|(_, row)| holds(row))
         };

@@ -4,15 +4,19 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use wharf_api::{
-    Content, EndCause, RowBody, RowPage, RowPart, RowPrompt, SessionPatch, SpawnArgs, SpawnedSession, TranscriptRow,
+    Content, EndCause, RowBody, RowPage, RowPart, RowPrompt, SessionPatch, SpawnArgs,
+    SpawnedSession, TranscriptRow,
 };
 
 use crate::api_call::{
-    PromptWhen, change_session, read_row, read_turn_prompts, resume_session, send_prompt, spawn_session,
+    PromptWhen, change_session, read_row, read_turn_prompts, resume_session, send_prompt,
+    spawn_session,
 };
 use crate::effect::DraftKey;
 use crate::failures::FailureKind;
-use crate::model::{AgainPrompt, CallPurpose, OpenSession, RowsLink, SentPrompt, TriedTurn, TuiState};
+use crate::model::{
+    AgainPrompt, CallPurpose, OpenSession, RowsLink, SentPrompt, TriedTurn, TuiState,
+};
 use crate::rows::RowPlace;
 use crate::session_words::has_failed;
 
@@ -64,7 +68,10 @@ impl TuiState {
         let tried = TriedTurn { session: session.clone(), end: failed.end, turn: failed.turn };
         match failed.prompt {
             Some(row) => self.call(read_row(&session, &row), CallPurpose::TryAgain(tried)),
-            None => self.call(read_turn_prompts(&session, tried.turn.as_deref()), CallPurpose::FindPrompt(tried)),
+            None => self.call(
+                read_turn_prompts(&session, tried.turn.as_deref()),
+                CallPurpose::FindPrompt(tried),
+            ),
         }
     }
 
@@ -89,13 +96,17 @@ impl TuiState {
 
     /// Returns true if the agent of the session cannot come back.
     fn is_over(&self, session: &str) -> bool {
-        self.list.get(session).is_some_and(|info| !info.status.is_alive() && !info.resumable)
+        self.list
+            .get(session)
+            .is_some_and(|info| !info.status.is_alive() && !info.resumable)
     }
 
     /// The prompts of the turn were found; their rows may be cut.
     pub(super) fn take_found_prompt(&mut self, tried: &TriedTurn, page: &RowPage) {
         match page.rows.iter().find(|row| is_prompt_of_client(row)) {
-            Some(row) => self.call(read_row(&tried.session, &row.id), CallPurpose::TryAgain(tried.clone())),
+            Some(row) => {
+                self.call(read_row(&tried.session, &row.id), CallPurpose::TryAgain(tried.clone()))
+            }
             None => {
                 self.forget_try(tried);
                 self.tell_error("not tried again: the prompt is not known");
@@ -109,7 +120,11 @@ impl TuiState {
             self.forget_try(tried);
             return;
         };
-        if prompt.parts.iter().any(|part| matches!(part, RowPart::Text(text) if text.cut.is_some())) {
+        if prompt
+            .parts
+            .iter()
+            .any(|part| matches!(part, RowPart::Text(text) if text.cut.is_some()))
+        {
             self.forget_try(tried);
             self.tell_error("not tried again: the prompt is too long to be read whole");
             return;
@@ -124,7 +139,10 @@ impl TuiState {
         }
         let content = content_of_prompt(prompt, &text);
         if self.is_over(&session) {
-            self.start_like(&session, Some(AgainPrompt { text, content: content.json().to_owned() }));
+            self.start_like(
+                &session,
+                Some(AgainPrompt { text, content: content.json().to_owned() }),
+            );
             return;
         }
         self.send_content(session, text, content);
@@ -152,7 +170,10 @@ impl TuiState {
         let variables = agent.map(|agent| agent.variables.clone()).unwrap_or_default();
         let key = self.new_idempotency_key();
         let since = self.now.elapsed;
-        self.call(spawn_session(&args, variables, &key), CallPurpose::StartAgain { replaced, prompt, since });
+        self.call(
+            spawn_session(&args, variables, &key),
+            CallPurpose::StartAgain { replaced, prompt, since },
+        );
     }
 
     /// The session that takes the place of one whose agent cannot come back is made.
@@ -166,7 +187,10 @@ impl TuiState {
         let id = spawned.session.id.clone();
         if let Some(replaced) = replaced {
             let patch = SessionPatch { archived: Some(true), ..SessionPatch::default() };
-            self.call(change_session(replaced, &patch), CallPurpose::Change { failed: "not archived" });
+            self.call(
+                change_session(replaced, &patch),
+                CallPurpose::Change { failed: "not archived" },
+            );
         }
         let is_awaited = self.last_key_at <= since;
         self.open_made_session(spawned, is_awaited, "started · Ctrl-T shows it");
@@ -204,7 +228,8 @@ impl TuiState {
 /// Returns the newest turn if it failed and its prompt does not run again by itself.
 fn find_failed_turn(open: &OpenSession) -> Option<FailedTurn> {
     let mut newest_first = open.rows.iter().rev();
-    let is_turn = |row: &TranscriptRow| matches!(row.body, RowBody::TurnEnd(_) | RowBody::Prompt(_));
+    let is_turn =
+        |row: &TranscriptRow| matches!(row.body, RowBody::TurnEnd(_) | RowBody::Prompt(_));
     let (end, row) = newest_first.find(|(_, row)| is_turn(row))?;
     let RowBody::TurnEnd(turn) = &row.body else { return None };
     let is_requeued = turn.next.as_ref().is_some_and(|next| next.requeued);
@@ -217,7 +242,11 @@ fn find_failed_turn(open: &OpenSession) -> Option<FailedTurn> {
         Some(turn) => prompts.rfind(|(_, row)| row.turn.as_ref() == Some(turn)),
         None => prompts.next(),
     };
-    Some(FailedTurn { end, turn: row.turn.clone(), prompt: prompt.map(|(_, row)| row.id.clone()) })
+    Some(FailedTurn {
+        end,
+        turn: row.turn.clone(),
+        prompt: prompt.map(|(_, row)| row.id.clone()),
+    })
 }
 
 /// Returns true for a prompt that a client has sent. An agent may report others.
@@ -238,7 +267,11 @@ fn text_of_prompt(prompt: &RowPrompt) -> String {
 fn content_of_prompt(prompt: &RowPrompt, text: &str) -> Content {
     let link = |part: &RowPart| match part {
         RowPart::File(file) => {
-            let name = file.name.as_deref().or_else(|| file.uri.rsplit('/').next()).unwrap_or(&file.uri);
+            let name = file
+                .name
+                .as_deref()
+                .or_else(|| file.uri.rsplit('/').next())
+                .unwrap_or(&file.uri);
             Some(json!({ "type": "resource_link", "uri": file.uri, "name": name }))
         }
         RowPart::Text(_) | RowPart::Blob(_) | RowPart::Unknown => None,
@@ -247,7 +280,9 @@ fn content_of_prompt(prompt: &RowPrompt, text: &str) -> Content {
     if links.is_empty() {
         return Content::from_text(text);
     }
-    let blocks: Vec<Value> = std::iter::once(json!({ "type": "text", "text": text })).chain(links).collect();
+    let blocks: Vec<Value> =
+        std::iter::once(json!({ "type": "text", "text": text })).chain(links).collect();
     // A list of blocks always is JSON.
-    wharf_json::read_own(Value::from(blocks).to_string().as_bytes()).unwrap_or_else(|_| Content::from_text(text))
+    wharf_json::read_own(Value::from(blocks).to_string().as_bytes())
+        .unwrap_or_else(|_| Content::from_text(text))
 }

@@ -55,13 +55,17 @@ pub(crate) fn divide_screen(state: &TuiState) -> ScreenAreas {
     let mut rest = Rect::new(0, 0, state.size.width, state.size.height);
     let keys = (rest.height >= MIN_LINES_FOR_KEYS).then(|| take_bottom(&mut rest, 1));
     let status = take_bottom(&mut rest, 1);
-    let is_too_small = state.size.width < MIN_USABLE_SIZE.width || state.size.height < MIN_USABLE_SIZE.height;
-    let size_note = (is_too_small && rest.height >= MIN_LINES_FOR_SIZE_NOTE).then(|| take_top(&mut rest, 1));
+    let is_too_small =
+        state.size.width < MIN_USABLE_SIZE.width || state.size.height < MIN_USABLE_SIZE.height;
+    let size_note =
+        (is_too_small && rest.height >= MIN_LINES_FOR_SIZE_NOTE).then(|| take_top(&mut rest, 1));
     let overlay = rest;
     let is_wide = rest.width >= SIDE_BY_SIDE_COLUMNS;
     let has_session = state.open.is_some();
     let (list, session) = match (is_wide, state.focus) {
-        (true, _) if state.is_list_hidden && has_session && state.focus != PaneFocus::List => (None, Some(rest)),
+        (true, _) if state.is_list_hidden && has_session && state.focus != PaneFocus::List => {
+            (None, Some(rest))
+        }
         (true, _) => {
             let list = Rect { width: LIST_COLUMNS, ..rest };
             // One column between the panes is for the line that divides them.
@@ -86,8 +90,9 @@ fn divide_session(state: &TuiState, area: Rect) -> SessionAreas {
         take_bottom(&mut rest, (lines + 1).min(room))
     });
     let max_queue_lines = if area.height < MIN_LINES_FOR_QUEUE { 1 } else { u16::MAX };
-    let queue =
-        queue_lines(state).filter(|_| rest.height > 1).map(|lines| take_bottom(&mut rest, lines.min(max_queue_lines)));
+    let queue = queue_lines(state)
+        .filter(|_| rest.height > 1)
+        .map(|lines| take_bottom(&mut rest, lines.min(max_queue_lines)));
     let dock = super::ask_dock::dock_lines(state, rest)
         .or_else(|| super::state_card::card_lines(state, rest))
         .map(|lines| take_bottom(&mut rest, lines));
@@ -96,8 +101,17 @@ fn divide_session(state: &TuiState, area: Rect) -> SessionAreas {
         let room = rest.height.saturating_sub(3);
         take_bottom(&mut rest, lines.min(room))
     });
-    let outgoing = super::outgoing::count_outgoing_lines(state, rest).map(|lines| take_bottom(&mut rest, lines));
-    SessionAreas { header, transcript: rest, outgoing, plan, dock, queue, composer }
+    let outgoing = super::outgoing::count_outgoing_lines(state, rest)
+        .map(|lines| take_bottom(&mut rest, lines));
+    SessionAreas {
+        header,
+        transcript: rest,
+        outgoing,
+        plan,
+        dock,
+        queue,
+        composer,
+    }
 }
 
 fn composer_lines(state: &TuiState, width: u16) -> u16 {
@@ -110,7 +124,8 @@ fn composer_lines(state: &TuiState, width: u16) -> u16 {
 /// Returns the lines of the queue with its heading, if prompts wait.
 fn queue_lines(state: &TuiState) -> Option<u16> {
     let waiting = state.open.as_ref()?.rows.state()?.queue.len();
-    (waiting > 0).then(|| u16::try_from(waiting).unwrap_or(MAX_QUEUE_LINES).min(MAX_QUEUE_LINES) + 1)
+    (waiting > 0)
+        .then(|| u16::try_from(waiting).unwrap_or(MAX_QUEUE_LINES).min(MAX_QUEUE_LINES) + 1)
 }
 
 fn take_top(rest: &mut Rect, lines: u16) -> Rect {

@@ -42,7 +42,9 @@ pub(crate) fn dock_scroll_limit(state: &TuiState) -> usize {
     let asks = open.open_asks();
     let Some((_, ask)) = open.dock.current(&asks) else { return 0 };
     let room = usize::from(area.height.saturating_sub(1 + option_lines(ask)));
-    subject_lines(state, ask, area.width.saturating_sub(2)).len().saturating_sub(room)
+    subject_lines(state, ask, area.width.saturating_sub(2))
+        .len()
+        .saturating_sub(room)
 }
 
 /// Returns the whole subject as text, for a screen of its own.
@@ -72,7 +74,8 @@ pub(super) fn draw_dock(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let is_focused = state.focus == PaneFocus::Ask && state.overlays.is_empty();
     let head = Rect { height: 1, ..area };
     draw_dock_rule(head, is_focused, canvas);
-    let left = canvas.write_right(head, &format!(" {} of {} ", place + 1, asks.len()), canvas.theme.faint);
+    let left =
+        canvas.write_right(head, &format!(" {} of {} ", place + 1, asks.len()), canvas.theme.faint);
     let title = format!(" ? {} ", ask.subject.title);
     canvas.write(area.x + 1, area.y, left.saturating_sub(2), &title, canvas.theme.wants);
     let body = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
@@ -86,7 +89,13 @@ pub(super) fn draw_dock(state: &TuiState, area: Rect, canvas: &mut Canvas) {
 /// Draws the line above the card: double if the card has the focus.
 fn draw_dock_rule(area: Rect, is_focused: bool, canvas: &mut Canvas) {
     if is_focused {
-        canvas.write(area.x, area.y, area.width, &"═".repeat(usize::from(area.width)), canvas.theme.wants);
+        canvas.write(
+            area.x,
+            area.y,
+            area.width,
+            &"═".repeat(usize::from(area.width)),
+            canvas.theme.wants,
+        );
     } else {
         canvas.write_rule(area, "", canvas.theme.faint);
     }
@@ -96,7 +105,13 @@ fn draw_resolved(resolved: &ResolvedAsk, area: Rect, canvas: &mut Canvas) {
     canvas.write_rule(Rect { height: 1, ..area }, &resolved.title, canvas.theme.faint);
     if area.height > 1 {
         let text = format!("✓ {}", resolved.outcome);
-        canvas.write(area.x + 2, area.y + 1, area.width.saturating_sub(2), &text, canvas.theme.plain);
+        canvas.write(
+            area.x + 2,
+            area.y + 1,
+            area.width.saturating_sub(2),
+            &text,
+            canvas.theme.plain,
+        );
     }
 }
 
@@ -113,7 +128,8 @@ fn draw_folded(state: &TuiState, ask: &RowAsk, area: Rect, canvas: &mut Canvas) 
             count => format!("⚠ {count} paths outside of the session's directory "),
         };
         let left = canvas.write_right(line, &outside, canvas.theme.bad);
-        let hint = if state.options.is_readonly { "observers do not answer" } else { "Ctrl-G to answer" };
+        let hint =
+            if state.options.is_readonly { "observers do not answer" } else { "Ctrl-G to answer" };
         canvas.write(line.x, line.y, left, hint, canvas.theme.faint);
     }
 }
@@ -125,14 +141,21 @@ fn draw_whole(state: &TuiState, ask: &RowAsk, area: Rect, canvas: &mut Canvas) {
     let subject_area = Rect { height: area.height - options, ..area };
     let width = area.width.saturating_sub(2);
     let lines = subject_lines(state, ask, width);
-    let scroll = open.dock.scroll.min(lines.len().saturating_sub(usize::from(subject_area.height)));
+    let scroll = open
+        .dock
+        .scroll
+        .min(lines.len().saturating_sub(usize::from(subject_area.height)));
     for (line, y) in lines.iter().skip(scroll).zip(subject_area.top()..subject_area.bottom()) {
         canvas.write_line(area.x + 2, y, width, line);
     }
     let below = lines.len().saturating_sub(scroll + usize::from(subject_area.height));
     if below > 0 && subject_area.height > 0 {
         let line = Rect { y: subject_area.bottom() - 1, height: 1, ..area };
-        canvas.write_right(line, &format!(" {below} more lines · PgDn · v whole "), canvas.theme.selected);
+        canvas.write_right(
+            line,
+            &format!(" {below} more lines · PgDn · v whole "),
+            canvas.theme.selected,
+        );
     }
     let is_waiting = open.dock.answering == Some(ask.ask_id);
     let room = Rect { y: subject_area.bottom(), height: options, ..area };
@@ -152,7 +175,11 @@ fn draw_options(ask: &RowAsk, selected: usize, is_waiting: bool, area: Rect, can
             FormAnswer::AcceptLink => "Done: I have opened the link",
             FormAnswer::Decline => "Decline",
         };
-        lines.extend(form_answers(ask).into_iter().map(|(key, answer)| (key.to_string(), describe(answer))));
+        lines.extend(
+            form_answers(ask)
+                .into_iter()
+                .map(|(key, answer)| (key.to_string(), describe(answer))),
+        );
     }
     for ((number, (key, name)), y) in lines.iter().enumerate().zip(area.top()..area.bottom()) {
         let is_chosen = number == selected;
@@ -167,7 +194,13 @@ fn draw_options(ask: &RowAsk, selected: usize, is_waiting: bool, area: Rect, can
     }
     if ask.more_options > 0 && area.height > 0 {
         let text = format!("{} more options: wharf asks", ask.more_options);
-        canvas.write(area.x + 4, area.bottom() - 1, area.width.saturating_sub(4), &text, canvas.theme.faint);
+        canvas.write(
+            area.x + 4,
+            area.bottom() - 1,
+            area.width.saturating_sub(4),
+            &text,
+            canvas.theme.faint,
+        );
     }
 }
 
@@ -182,7 +215,11 @@ fn subject_lines(state: &TuiState, ask: &RowAsk, width: u16) -> Vec<Line<'static
         lines.extend(wrap_plain(&to_printable(line), theme.strong, columns));
     }
     if let Some(directory) = &subject.cwd {
-        lines.extend(wrap_plain(&format!("in {}", shorten_path(directory, home, columns)), theme.faint, columns));
+        lines.extend(wrap_plain(
+            &format!("in {}", shorten_path(directory, home, columns)),
+            theme.faint,
+            columns,
+        ));
     }
     push_paths(state, subject, columns, &mut lines);
     lines.extend(diff_lines(&subject.diffs, width, theme));
@@ -201,16 +238,25 @@ fn subject_lines(state: &TuiState, ask: &RowAsk, width: u16) -> Vec<Line<'static
 }
 
 /// Adds the paths outside of the session's directory, which are marked, and those that no diff names.
-fn push_paths(state: &TuiState, subject: &AskSubject, columns: usize, lines: &mut Vec<Line<'static>>) {
+fn push_paths(
+    state: &TuiState,
+    subject: &AskSubject,
+    columns: usize,
+    lines: &mut Vec<Line<'static>>,
+) {
     let theme: Theme = state.theme;
     let home = state.options.home.as_deref();
-    let directory = state.open_info().map(|info| shorten_path(&info.cwd, home, columns)).unwrap_or_default();
+    let directory = state
+        .open_info()
+        .map(|info| shorten_path(&info.cwd, home, columns))
+        .unwrap_or_default();
     for path in &subject.outside {
         let text = format!("⚠ {}   outside of {directory}", to_printable(path));
         lines.extend(wrap_plain(&text, theme.bad, columns));
     }
-    let is_named =
-        |path: &&String| !subject.outside.contains(*path) && !subject.diffs.iter().any(|diff| diff.path == **path);
+    let is_named = |path: &&String| {
+        !subject.outside.contains(*path) && !subject.diffs.iter().any(|diff| diff.path == **path)
+    };
     for path in subject.paths.iter().filter(is_named) {
         lines.extend(wrap_plain(&shorten_path(path, home, columns), theme.plain, columns));
     }

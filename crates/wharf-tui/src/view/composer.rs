@@ -23,8 +23,11 @@ pub(super) fn draw_composer(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let text = Rect { y: top, height: area.bottom().saturating_sub(top), ..area };
     let mark_style = if is_focused { canvas.theme.strong } else { canvas.theme.faint };
     canvas.write(text.x, text.y, 1, "❯", mark_style);
-    let text =
-        Rect { x: text.x + COMPOSER_MARK_COLUMNS, width: text.width.saturating_sub(COMPOSER_MARK_COLUMNS), ..text };
+    let text = Rect {
+        x: text.x + COMPOSER_MARK_COLUMNS,
+        width: text.width.saturating_sub(COMPOSER_MARK_COLUMNS),
+        ..text
+    };
     draw_text_field(&open.composer, text, is_focused, canvas);
     if open.composer.is_empty() {
         let hint = describe_empty(state, open, is_focused);
@@ -44,8 +47,11 @@ fn describe_empty(state: &TuiState, open: &OpenSession, is_focused: bool) -> Str
     if !is_focused {
         return "i or Tab to type".to_owned();
     }
-    let has_commands =
-        open.rows.state().and_then(|state| state.settings.as_deref()).is_some_and(|all| !all.commands.is_empty());
+    let has_commands = open
+        .rows
+        .state()
+        .and_then(|state| state.settings.as_deref())
+        .is_some_and(|all| !all.commands.is_empty());
     let commands = if has_commands { " · / commands" } else { "" };
     let waiting = open.rows.state().is_some_and(|state| !state.queue.is_empty());
     let waiting = if waiting { " · ↑ edits the waiting prompt" } else { "" };
@@ -55,7 +61,10 @@ fn describe_empty(state: &TuiState, open: &OpenSession, is_focused: bool) -> Str
 /// Returns the files that are on their way to the host.
 fn describe_attachments(open: &OpenSession) -> String {
     let attached = open.composing.chips.attached(open.composer.text());
-    let sending = attached.iter().filter(|upload| matches!(upload.state, UploadState::Sending(_))).count();
+    let sending = attached
+        .iter()
+        .filter(|upload| matches!(upload.state, UploadState::Sending(_)))
+        .count();
     match (attached.len(), sending) {
         (0, _) => String::new(),
         (count, 0) => format!(" {count} attached "),
@@ -65,13 +74,24 @@ fn describe_attachments(open: &OpenSession) -> String {
 
 /// Draws the completion over the lines above the composer.
 fn draw_completion(completion: &Completion, composer: Rect, canvas: &mut Canvas) {
-    let count = u16::try_from(completion.items.len()).unwrap_or(u16::MAX).min(MAX_COMPLETION_LINES).min(composer.y);
+    let count = u16::try_from(completion.items.len())
+        .unwrap_or(u16::MAX)
+        .min(MAX_COMPLETION_LINES)
+        .min(composer.y);
     let area = Rect { y: composer.y - count, height: count, ..composer };
     canvas.clear(area);
     let skipped = (completion.selected + 1).saturating_sub(usize::from(count));
-    for ((number, item), y) in completion.items.iter().enumerate().skip(skipped).zip(area.top()..area.bottom()) {
+    for ((number, item), y) in
+        completion.items.iter().enumerate().skip(skipped).zip(area.top()..area.bottom())
+    {
         let line = Rect { y, height: 1, ..area };
-        let used = canvas.write(area.x + 2, y, area.width.saturating_sub(2), &item.text, canvas.theme.plain);
+        let used = canvas.write(
+            area.x + 2,
+            y,
+            area.width.saturating_sub(2),
+            &item.text,
+            canvas.theme.plain,
+        );
         let rest = area.width.saturating_sub(used + 5);
         canvas.write(area.x + used + 4, y, rest, &item.detail, canvas.theme.faint);
         if number == completion.selected {
@@ -81,7 +101,12 @@ fn draw_completion(completion: &Completion, composer: Rect, canvas: &mut Canvas)
 }
 
 /// Draws a typed text; the line of the cursor stays in view.
-pub(super) fn draw_text_field(buffer: &TextBuffer, area: Rect, is_focused: bool, canvas: &mut Canvas) {
+pub(super) fn draw_text_field(
+    buffer: &TextBuffer,
+    area: Rect,
+    is_focused: bool,
+    canvas: &mut Canvas,
+) {
     let laid = lay_out_editor(buffer.text(), buffer.cursor(), usize::from(area.width));
     let (line, column) = laid.cursor;
     let skipped = (line + 1).saturating_sub(usize::from(area.height));

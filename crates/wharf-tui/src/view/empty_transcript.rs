@@ -16,7 +16,12 @@ const OPENING_SHOWN_AFTER: Duration = Duration::from_millis(150);
 /// The commands of the agent that are shown as hints.
 const MAX_HINTED_COMMANDS: usize = 3;
 
-pub(super) fn draw_empty_transcript(state: &TuiState, open: &OpenSession, area: Rect, canvas: &mut Canvas) {
+pub(super) fn draw_empty_transcript(
+    state: &TuiState,
+    open: &OpenSession,
+    area: Rect,
+    canvas: &mut Canvas,
+) {
     let theme = canvas.theme;
     let lines: Vec<(String, Style)> = match &open.link {
         RowsLink::Opening { since } if state.now.elapsed < *since + OPENING_SHOWN_AFTER => return,
@@ -24,7 +29,9 @@ pub(super) fn draw_empty_transcript(state: &TuiState, open: &OpenSession, area: 
         RowsLink::Live | RowsLink::Lost => {
             let (text, is_failure) = describe_start(state);
             let first = (text, if is_failure { theme.bad } else { theme.plain });
-            std::iter::once(first).chain(command_hints(open).into_iter().map(|hint| (hint, theme.faint))).collect()
+            std::iter::once(first)
+                .chain(command_hints(open).into_iter().map(|hint| (hint, theme.faint)))
+                .collect()
         }
     };
     let width = area.width.saturating_sub(2);
@@ -37,13 +44,18 @@ pub(super) fn draw_empty_transcript(state: &TuiState, open: &OpenSession, area: 
 /// Returns the agent and its directory, or the reason why it did not start, unless a card below tells it.
 fn describe_start(state: &TuiState) -> (String, bool) {
     let Some(info) = state.open_info() else { return (String::new(), false) };
-    let directory = shorten_path(&info.cwd, state.options.home.as_deref(), usize::from(state.size.width) / 2);
+    let directory =
+        shorten_path(&info.cwd, state.options.home.as_deref(), usize::from(state.size.width) / 2);
     match (&info.status, &info.message) {
         (SessionStatus::Running | SessionStatus::Starting, _) | (_, None) => {
             (format!("{} in {directory} · nothing was said yet", info.adapter_slug), false)
         }
-        (_, Some(_)) if has_failed(info) => (format!("{} in {directory}", info.adapter_slug), false),
-        (status, Some(message)) => (format!("{} in {directory} · {status}: {message}", info.adapter_slug), true),
+        (_, Some(_)) if has_failed(info) => {
+            (format!("{} in {directory}", info.adapter_slug), false)
+        }
+        (status, Some(message)) => {
+            (format!("{} in {directory} · {status}: {message}", info.adapter_slug), true)
+        }
     }
 }
 

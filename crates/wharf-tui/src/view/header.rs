@@ -69,14 +69,21 @@ fn describe_facts(
         facts.push((HeaderFact::Observer, "observer".to_owned()));
     }
     let settings = beside.and_then(|state| state.settings.as_deref());
-    let choices = settings.map(|all| [(HeaderFact::Mode, &all.modes), (HeaderFact::Model, &all.models)]);
+    let choices =
+        settings.map(|all| [(HeaderFact::Mode, &all.modes), (HeaderFact::Model, &all.models)]);
     for (fact, choice) in choices.into_iter().flatten() {
         let Some(choice) = choice else { continue };
         let current = choice.all.iter().find(|value| value.id == choice.current);
-        facts.push((fact, current.map_or_else(|| choice.current.clone(), |value| value.name.clone())));
+        facts.push((
+            fact,
+            current.map_or_else(|| choice.current.clone(), |value| value.name.clone()),
+        ));
     }
     if let Some(context) = info.context.as_ref().filter(|context| context.size > 0) {
-        facts.push((HeaderFact::Context, format!("{} %", context.used.saturating_mul(100) / context.size)));
+        facts.push((
+            HeaderFact::Context,
+            format!("{} %", context.used.saturating_mul(100) / context.size),
+        ));
     }
     if let Some(cost) = info.usage.as_ref().and_then(|usage| usage.cost.as_ref()) {
         facts.push((HeaderFact::Cost, format_cost(cost)));

@@ -25,7 +25,9 @@ pub(crate) use rows::{RowLayoutOptions, lay_out_row};
 pub(crate) use session_list::{listed_sessions, shown_since};
 pub use theme::ColourUse;
 pub(crate) use theme::Theme;
-pub(crate) use transcript::{count_row_lines, find_shown_row, row_context, transcript_area, visible_rows};
+pub(crate) use transcript::{
+    count_row_lines, find_shown_row, row_context, transcript_area, visible_rows,
+};
 
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::{Position, Rect};
@@ -71,7 +73,10 @@ pub fn view(state: &TuiState) -> ScreenFrame {
     if let Some(area) = areas.size_note {
         let least = areas::MIN_USABLE_SIZE;
         let size = state.size;
-        let text = format!(" needs {}×{} cells, has {}×{}", least.width, least.height, size.width, size.height);
+        let text = format!(
+            " needs {}×{} cells, has {}×{}",
+            least.width, least.height, size.width, size.height
+        );
         canvas.write(area.x, area.y, area.width, &text, state.theme.wants);
     }
     if let Some(area) = areas.list {

@@ -19,7 +19,12 @@ pub(super) fn count_outgoing_lines(state: &TuiState, area: Rect) -> Option<u16> 
 
 pub(super) fn draw_outgoing(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     for (line, y) in outgoing_lines(state, area.width).iter().zip(area.top()..area.bottom()) {
-        canvas.write_line(area.x + MARGIN_COLUMNS, y, area.width.saturating_sub(MARGIN_COLUMNS), line);
+        canvas.write_line(
+            area.x + MARGIN_COLUMNS,
+            y,
+            area.width.saturating_sub(MARGIN_COLUMNS),
+            line,
+        );
     }
 }
 
@@ -36,12 +41,23 @@ fn outgoing_lines(state: &TuiState, width: u16) -> Vec<Line<'static>> {
 }
 
 /// Lays a prompt out as the transcript will show it, with a line that says where it is.
-fn prompt_lines(state: &TuiState, outgoing: &OutgoingPrompt, can_take_back: bool, width: u16) -> Vec<Line<'static>> {
+fn prompt_lines(
+    state: &TuiState,
+    outgoing: &OutgoingPrompt,
+    can_take_back: bool,
+    width: u16,
+) -> Vec<Line<'static>> {
     let theme = state.theme;
     let head = if can_take_back { "sending… · ↑ takes it back" } else { "sending…" };
     let columns = usize::from(width.saturating_sub(MARGIN_COLUMNS + 3));
     // Of a long text only the beginning is laid out.
-    let text: String = outgoing.prompt.text.trim_end().chars().take(MAX_TEXT_LINES * columns.max(1) + 1).collect();
+    let text: String = outgoing
+        .prompt
+        .text
+        .trim_end()
+        .chars()
+        .take(MAX_TEXT_LINES * columns.max(1) + 1)
+        .collect();
     let text = to_printable_lines(&text);
     let mut wrapped = wrap_plain(&text, theme.strong, columns);
     if wrapped.len() > MAX_TEXT_LINES {
@@ -51,7 +67,14 @@ fn prompt_lines(state: &TuiState, outgoing: &OutgoingPrompt, can_take_back: bool
     let bar = |line: Line<'static>| {
         let style = line.style;
         let spans = line.spans.into_iter().map(|span| span.patch_style(style));
-        Line::from(std::iter::once(Span::styled("▌ ", theme.faint)).chain(spans).collect::<Vec<_>>())
+        Line::from(
+            std::iter::once(Span::styled("▌ ", theme.faint))
+                .chain(spans)
+                .collect::<Vec<_>>(),
+        )
     };
-    std::iter::once(Line::styled(head, theme.faint)).chain(wrapped).map(bar).collect()
+    std::iter::once(Line::styled(head, theme.faint))
+        .chain(wrapped)
+        .map(bar)
+        .collect()
 }

@@ -13,7 +13,11 @@ pub(super) fn draw_queue(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let edited = open.composing.queue_edit.as_ref().map(|edit| edit.prompt.as_str());
     let is_edited = |entry: &QueueEntry| edited == Some(entry.prompt_id.as_str());
     let mut head = format!("Queue {}", beside.queue.len());
-    let shown = beside.queue.iter().find(|entry| is_edited(entry)).or_else(|| beside.queue.first());
+    let shown = beside
+        .queue
+        .iter()
+        .find(|entry| is_edited(entry))
+        .or_else(|| beside.queue.first());
     if let Some(entry) = shown.filter(|_| area.height == 1) {
         // The one line also names a prompt.
         head = format!("{head} · {}", entry.shown_text());
@@ -21,10 +25,18 @@ pub(super) fn draw_queue(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     canvas.write_rule(Rect { height: 1, ..area }, &head, canvas.theme.faint);
     let room = usize::from(area.height.saturating_sub(1));
     // The prompt that is being edited stays in view.
-    let skipped = beside.queue.iter().position(is_edited).map_or(0, |place| (place + 1).saturating_sub(room));
+    let skipped = beside
+        .queue
+        .iter()
+        .position(is_edited)
+        .map_or(0, |place| (place + 1).saturating_sub(room));
     for (entry, y) in beside.queue.iter().skip(skipped).zip(area.y + 1..area.bottom()) {
         let line = Rect { y, height: 1, ..area };
-        let left = canvas.write_right(line, &describe_origin(state, entry, is_edited(entry)), canvas.theme.faint);
+        let left = canvas.write_right(
+            line,
+            &describe_origin(state, entry, is_edited(entry)),
+            canvas.theme.faint,
+        );
         let bar = if is_edited(entry) { "▌" } else { " " };
         let text = format!("{bar}{} {}", entry.position + 1, entry.shown_text());
         let style = if is_edited(entry) { canvas.theme.strong } else { canvas.theme.plain };
@@ -38,6 +50,7 @@ fn describe_origin(state: &TuiState, entry: &QueueEntry, is_edited: bool) -> Str
     }
     let accepted = entry.accepted_at.as_deref().and_then(parse_millis);
     let age = accepted.map(|at| format_age(at, state.now.unix_millis));
-    let parts: Vec<&str> = [entry.sender.as_deref(), age.as_deref()].into_iter().flatten().collect();
+    let parts: Vec<&str> =
+        [entry.sender.as_deref(), age.as_deref()].into_iter().flatten().collect();
     format!("{} ", parts.join(" · "))
 }

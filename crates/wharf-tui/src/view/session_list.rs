@@ -9,7 +9,9 @@ use crate::failures::login_command;
 use crate::model::{ListEntry, PaneFocus, TuiState, attention_mark, last_activity, needs_person};
 use crate::rows::last_line;
 use crate::session_words::display_name;
-use crate::text::{format_age, parse_millis, shorten_path, to_printable, truncate_to_columns, wrap_plain};
+use crate::text::{
+    format_age, parse_millis, shorten_path, to_printable, truncate_to_columns, wrap_plain,
+};
 
 /// The columns before the text of a session: the bar of the selection and the mark.
 const MARK_COLUMNS: u16 = 3;
@@ -37,7 +39,9 @@ pub(super) fn draw_list(state: &TuiState, area: Rect, canvas: &mut Canvas) {
         let text = laid.lines.first().map(String::as_str).unwrap_or_default();
         canvas.write(area.x + used, y, area.width.saturating_sub(used), text, canvas.theme.plain);
         if is_focused {
-            let column = u16::try_from(laid.cursor.1).unwrap_or(u16::MAX).min(area.width.saturating_sub(used + 1));
+            let column = u16::try_from(laid.cursor.1)
+                .unwrap_or(u16::MAX)
+                .min(area.width.saturating_sub(used + 1));
             canvas.place_cursor(area.x + used + column, y);
         }
     }
@@ -46,19 +50,31 @@ pub(super) fn draw_list(state: &TuiState, area: Rect, canvas: &mut Canvas) {
 fn draw_head(state: &TuiState, area: Rect, is_focused: bool, canvas: &mut Canvas) {
     let left = canvas.write_right(area, &state.list.describe_waiting(None), canvas.theme.wants);
     let style = if is_focused { canvas.theme.strong } else { canvas.theme.faint };
-    let host = state.list.host_name.as_ref().map(|name| format!(" · host: {name}")).unwrap_or_default();
+    let host = state
+        .list
+        .host_name
+        .as_ref()
+        .map(|name| format!(" · host: {name}"))
+        .unwrap_or_default();
     canvas.write(area.x, area.y, left, &format!(" Sessions{host}"), style);
 }
 
 fn draw_empty(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let text = match (&state.list.filter, state.list.is_loaded) {
         (Some(filter), true) if !filter.is_empty() => {
-            format!("no session has “{}” in its title, agent, workspace or directory · Esc shows all", filter.text())
+            format!(
+                "no session has “{}” in its title, agent, workspace or directory · Esc shows all",
+                filter.text()
+            )
         }
         (_, true) => "no sessions yet · n starts one".to_owned(),
         (_, false) => String::new(),
     };
-    let lines = wrap_plain(&to_printable(&text), canvas.theme.faint, usize::from(area.width.saturating_sub(2)));
+    let lines = wrap_plain(
+        &to_printable(&text),
+        canvas.theme.faint,
+        usize::from(area.width.saturating_sub(2)),
+    );
     for (line, y) in lines.iter().zip(area.top()..area.bottom()) {
         canvas.write_line(area.x + 1, y, area.width.saturating_sub(1), line);
     }
@@ -87,7 +103,11 @@ pub(crate) fn listed_sessions(state: &TuiState) -> Vec<&SessionInfo> {
 /// Returns the part of the list below its head and above the filter.
 fn list_body(state: &TuiState, area: Rect) -> Rect {
     let filter_lines = u16::from(state.list.filter.is_some());
-    Rect { y: area.y + 1, height: area.height.saturating_sub(1 + filter_lines), ..area }
+    Rect {
+        y: area.y + 1,
+        height: area.height.saturating_sub(1 + filter_lines),
+        ..area
+    }
 }
 
 /// Returns the entries that fit the area, each with its first line.
@@ -126,7 +146,12 @@ fn draw_entries(state: &TuiState, area: Rect, is_focused: bool, canvas: &mut Can
             ListEntry::Workspace { name, directory } => {
                 let home = state.options.home.as_deref();
                 let room = usize::from(area.width / 2);
-                draw_heading(&name.to_uppercase(), &shorten_path(directory, home, room), line, canvas);
+                draw_heading(
+                    &name.to_uppercase(),
+                    &shorten_path(directory, home, room),
+                    line,
+                    canvas,
+                );
             }
             ListEntry::Archive => draw_heading("ARCHIVE", "", line, canvas),
             ListEntry::Session(id) => {
@@ -141,13 +166,20 @@ fn draw_entries(state: &TuiState, area: Rect, is_focused: bool, canvas: &mut Can
 }
 
 fn draw_heading(name: &str, detail: &str, area: Rect, canvas: &mut Canvas) {
-    let used = canvas.write(area.x + 1, area.y, area.width.saturating_sub(1), name, canvas.theme.strong);
+    let used =
+        canvas.write(area.x + 1, area.y, area.width.saturating_sub(1), name, canvas.theme.strong);
     let rest = area.width.saturating_sub(used + 3);
     canvas.write(area.x + used + 3, area.y, rest, detail, canvas.theme.faint);
 }
 
 /// Draws a session in two lines. `selection` is true if the list has the focus too.
-fn draw_session(state: &TuiState, session: &SessionInfo, area: Rect, selection: Option<bool>, canvas: &mut Canvas) {
+fn draw_session(
+    state: &TuiState,
+    session: &SessionInfo,
+    area: Rect,
+    selection: Option<bool>,
+    canvas: &mut Canvas,
+) {
     let theme = canvas.theme;
     let attention = session.attention.as_ref();
     let at = shown_since(session);
@@ -178,7 +210,13 @@ fn draw_session(state: &TuiState, session: &SessionInfo, area: Rect, selection: 
         room = room.saturating_sub(used);
     }
     let name = display_name(session).unwrap_or(&session.adapter_slug);
-    canvas.write(x, area.y, room, name, if selection.is_some() { theme.strong } else { theme.plain });
+    canvas.write(
+        x,
+        area.y,
+        room,
+        name,
+        if selection.is_some() { theme.strong } else { theme.plain },
+    );
     if area.height > 1 {
         let detail = describe_last_line(state, session);
         let is_muted = attention.is_some_and(|attention| attention.muted);
@@ -207,7 +245,8 @@ pub(crate) fn shown_since(session: &SessionInfo) -> u64 {
 fn describe_last_line(state: &TuiState, session: &SessionInfo) -> String {
     let attention = session.attention.as_ref();
     let needs_login = attention.is_some_and(|attention| attention.why.as_deref() == Some("login"));
-    let login = needs_login.then(|| format!("not signed in: {}", login_command(&session.adapter_slug)));
+    let login =
+        needs_login.then(|| format!("not signed in: {}", login_command(&session.adapter_slug)));
     let reason = login.or_else(|| attention.and_then(|attention| attention.text.clone()));
     let newest = || match state.open.as_ref().filter(|open| open.id == session.id) {
         Some(open) => open.rows.iter().rev().find_map(|(_, row)| last_line(row)),

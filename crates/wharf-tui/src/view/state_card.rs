@@ -83,7 +83,8 @@ fn describe_actions(state: &TuiState, info: &SessionInfo) -> String {
     }
     let kind = FailureKind::of_session(info);
     let adapter = state.choices.adapters.iter().find(|adapter| adapter.slug == info.adapter_slug);
-    let is_out = kind != FailureKind::Login && adapter.is_some_and(|adapter| adapter.login == LoginState::No);
+    let is_out = kind != FailureKind::Login
+        && adapter.is_some_and(|adapter| adapter.login == LoginState::No);
     let login = if is_out { " · not signed in: Ctrl-X L logs in" } else { "" };
     format!(
         "{}{login} · wharf logs {}",

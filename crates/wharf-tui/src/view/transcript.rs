@@ -35,12 +35,18 @@ pub(super) fn draw_transcript(state: &TuiState, area: Rect, canvas: &mut Canvas)
         let Some(row) = open.rows.get(part.place) else { continue };
         let layout = lay_out_visible(state, open, part.place, row, area.width);
         let is_selected = selected == Some(part.place);
-        for (number, line) in layout.lines.iter().enumerate().skip(part.first_line).take(part.lines) {
+        for (number, line) in layout.lines.iter().enumerate().skip(part.first_line).take(part.lines)
+        {
             let is_gap = number + 1 == layout.lines.len() && line.spans.is_empty();
             if is_selected && !is_gap {
                 canvas.write(area.x, y, 1, "▌", canvas.theme.strong);
             }
-            canvas.write_line(area.x + MARGIN_COLUMNS, y, area.width.saturating_sub(MARGIN_COLUMNS), line);
+            canvas.write_line(
+                area.x + MARGIN_COLUMNS,
+                y,
+                area.width.saturating_sub(MARGIN_COLUMNS),
+                line,
+            );
             if let Some(query) = &query {
                 mark_matches(query, line, area.x + MARGIN_COLUMNS, y, canvas);
             }
@@ -77,7 +83,13 @@ fn draw_below_marks(state: &TuiState, open: &OpenSession, line: Rect, canvas: &m
     }
     if let Some(find) = open.view.find.as_ref().filter(|find| find.is_typed) {
         canvas.clear(line);
-        let typed = canvas.write(line.x + 1, line.y, line.width.saturating_sub(2), "/", canvas.theme.strong);
+        let typed = canvas.write(
+            line.x + 1,
+            line.y,
+            line.width.saturating_sub(2),
+            "/",
+            canvas.theme.strong,
+        );
         let room = line.width.saturating_sub(typed + 2);
         let start = line.x + 1 + typed;
         canvas.write(start, line.y, room, find.query.text(), canvas.theme.plain);
@@ -91,7 +103,8 @@ fn draw_below_marks(state: &TuiState, open: &OpenSession, line: Rect, canvas: &m
 fn count_new_rows(state: &TuiState, open: &OpenSession) -> usize {
     let Some(left_at) = open.view.left_end_at else { return 0 };
     let arrangement = state.layouts.borrow_mut().arrange(&open.rows, &open.view);
-    let is_new = |place: RowPlace| place > left_at && arrangement.context(place).fold != RowFold::Hidden;
+    let is_new =
+        |place: RowPlace| place > left_at && arrangement.context(place).fold != RowFold::Hidden;
     open.rows.iter_from(left_at).filter(|(place, _)| is_new(*place)).count()
 }
 
@@ -101,7 +114,8 @@ fn mark_matches(query: &FindQuery, line: &Line<'_>, x: u16, y: u16, canvas: &mut
     for (at, found) in text.match_indices(&query.folded) {
         let columns = |text: &str| u16::try_from(display_width(text)).unwrap_or(u16::MAX);
         let left = x.saturating_add(columns(text.get(..at).unwrap_or_default()));
-        canvas.restyle(Rect { x: left, y, width: columns(found), height: 1 }, canvas.theme.selected);
+        canvas
+            .restyle(Rect { x: left, y, width: columns(found), height: 1 }, canvas.theme.selected);
     }
 }
 
@@ -126,7 +140,11 @@ pub(crate) fn count_row_lines(
 }
 
 /// Returns the row itself, or the row before that stands for it if it is hidden.
-pub(crate) fn find_shown_row(state: &TuiState, open: &OpenSession, place: RowPlace) -> Option<RowPlace> {
+pub(crate) fn find_shown_row(
+    state: &TuiState,
+    open: &OpenSession,
+    place: RowPlace,
+) -> Option<RowPlace> {
     let arrangement = state.layouts.borrow_mut().arrange(&open.rows, &open.view);
     let is_shown = |place: RowPlace| arrangement.context(place).fold != RowFold::Hidden;
     let mut above = open.rows.iter_before(place).map(|(place, _)| place);
@@ -157,7 +175,10 @@ fn lay_out_visible(
         context: &row_context(state, open, place),
         live: find_live_output(open, row),
         time_zone: state.options.time_zone,
-        agent: open.rows.state().map_or("the agent", |state| state.session.adapter_slug.as_str()),
+        agent: open
+            .rows
+            .state()
+            .map_or("the agent", |state| state.session.adapter_slug.as_str()),
         host_name: state.list.host_name.as_deref(),
         can_send: !state.options.is_readonly,
     };

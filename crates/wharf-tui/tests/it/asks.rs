@@ -18,7 +18,8 @@ fn open_session(scene: &mut Scene) -> wharf_tui::StreamId {
 fn bodies(scene: &mut Scene) -> Vec<Value> {
     let calls = scene.take_calls();
     let asks = calls.into_iter().filter(|(_, call)| call.path.contains("/asks/"));
-    asks.map(|(_, call)| serde_json::from_str(&call.body.unwrap()).unwrap()).collect()
+    asks.map(|(_, call)| serde_json::from_str(&call.body.unwrap()).unwrap())
+        .collect()
 }
 
 #[test]
@@ -28,7 +29,11 @@ fn arriving_ask_leaves_the_focus_and_typed_letters_in_the_composer() {
     scene.type_text("la");
     scene.rows(stream, "row", ask_row(14, "rm -rf build"));
     scene.rows(stream, "state", json!({ "asks": ["1-14"] }));
-    assert!(scene.text().contains("rm -rf build") && scene.text().contains("Ctrl-G to answer"), "{}", scene.text());
+    assert!(
+        scene.text().contains("rm -rf build") && scene.text().contains("Ctrl-G to answer"),
+        "{}",
+        scene.text()
+    );
     scene.wait(Duration::from_secs(1));
     scene.type_text("aAd1");
     assert!(scene.text().contains("laaAd1"), "{}", scene.text());
@@ -105,8 +110,16 @@ fn observer_sees_the_ask_and_cannot_answer() {
     scene.wait(Duration::from_secs(1));
     scene.press("ctrl-g a 1 enter");
     assert_eq!(bodies(&mut scene), Vec::<Value>::new());
-    assert!(scene.text().contains("rm -rf build") && scene.text().contains("observer"), "{}", scene.text());
-    assert!(!scene.text().contains("interrupts") && !scene.text().contains("queues"), "{}", scene.text());
+    assert!(
+        scene.text().contains("rm -rf build") && scene.text().contains("observer"),
+        "{}",
+        scene.text()
+    );
+    assert!(
+        !scene.text().contains("interrupts") && !scene.text().contains("queues"),
+        "{}",
+        scene.text()
+    );
 }
 
 #[test]
@@ -128,9 +141,17 @@ fn ask_answered_elsewhere_is_told_for_two_seconds_and_takes_no_keys() {
     assert!(scene.text().contains("✓ Yes · by phone"), "{}", scene.text());
     scene.wait(Duration::from_secs(1));
     scene.press("a");
-    assert_eq!(bodies(&mut scene), Vec::<Value>::new(), "the card of the answered ask takes no keys");
+    assert_eq!(
+        bodies(&mut scene),
+        Vec::<Value>::new(),
+        "the card of the answered ask takes no keys"
+    );
     scene.wait(Duration::from_secs(1));
-    assert!(scene.text().contains("git push") && scene.text().contains("1 of 1"), "{}", scene.text());
+    assert!(
+        scene.text().contains("git push") && scene.text().contains("1 of 1"),
+        "{}",
+        scene.text()
+    );
     scene.press("a");
     assert_eq!(bodies(&mut scene), Vec::<Value>::new(), "the next card has just appeared");
     scene.wait(Duration::from_millis(400));
@@ -169,7 +190,11 @@ fn next_ask_has_its_own_guard_and_letters_mean_only_single_options() {
     scene.rows(stream, "state", json!({ "asks": ["1-14", "1-15"] }));
     scene.wait(Duration::from_secs(1));
     scene.press("ctrl-g n");
-    assert!(scene.text().contains("2 of 2") && scene.text().contains("▌1  now"), "{}", scene.text());
+    assert!(
+        scene.text().contains("2 of 2") && scene.text().contains("▌1  now"),
+        "{}",
+        scene.text()
+    );
     scene.press("2");
     assert_eq!(bodies(&mut scene), Vec::<Value>::new(), "the card has just replaced another");
     scene.wait(Duration::from_millis(400));
@@ -195,7 +220,11 @@ fn form_is_filled_in_and_sent_or_declined() {
     scene.rows(stream, "state", json!({ "asks": ["1-14"] }));
     scene.wait(Duration::from_secs(1));
     scene.press("ctrl-g enter enter");
-    assert!(!scene.text().contains("Branch is missing"), "the form has just appeared: {}", scene.text());
+    assert!(
+        !scene.text().contains("Branch is missing"),
+        "the form has just appeared: {}",
+        scene.text()
+    );
     scene.wait(Duration::from_millis(400));
     scene.press("enter");
     assert!(scene.text().contains("Branch is missing"), "{}", scene.text());
@@ -204,11 +233,19 @@ fn form_is_filled_in_and_sent_or_declined() {
     crate::frames::check_frame(&scene, "ask_form_80x24");
     scene.press("enter");
     let answer = json!({ "action": "accept", "content": { "branch": "main", "draft": true } });
-    let (call, sent) = scene.take_calls().into_iter().find(|(_, call)| call.path.contains("/asks/")).unwrap();
+    let (call, sent) = scene
+        .take_calls()
+        .into_iter()
+        .find(|(_, call)| call.path.contains("/asks/"))
+        .unwrap();
     assert_eq!(serde_json::from_str::<Value>(&sent.body.unwrap()).unwrap(), answer);
     assert!(!scene.text().contains("* is required"), "{}", scene.text());
     scene.refuse(call, "the disk is full");
-    assert!(scene.text().contains("* is required") && scene.text().contains("main"), "it comes back: {}", scene.text());
+    assert!(
+        scene.text().contains("* is required") && scene.text().contains("main"),
+        "it comes back: {}",
+        scene.text()
+    );
 }
 
 #[test]
@@ -249,13 +286,21 @@ fn edit_outside_of_the_directory_is_marked_and_long_subjects_scroll() {
     scene.press("pgup");
     assert!(!scene.text().contains("line 29"), "scrolling stops at the end: {}", scene.text());
     scene.press("v");
-    assert!(scene.text().contains("Wants to edit 2 files") && scene.text().contains("line 1"), "{}", scene.text());
+    assert!(
+        scene.text().contains("Wants to edit 2 files") && scene.text().contains("line 1"),
+        "{}",
+        scene.text()
+    );
 }
 
 #[test]
 fn answer_key_of_the_list_opens_the_session_that_asks() {
     let mut scene = Scene::connected(80, 24);
-    let mut parent = session("sess_a", "Parent", attention("needs_answer", "2026-11-17T09:58:00.000Z", Some("may I?")));
+    let mut parent = session(
+        "sess_a",
+        "Parent",
+        attention("needs_answer", "2026-11-17T09:58:00.000Z", Some("may I?")),
+    );
     parent["attention"]["via"] = json!("sess_child");
     scene.list(&[parent, session("sess_b", "Quiet", json!({}))]);
     scene.take_effects();
@@ -268,7 +313,11 @@ fn answer_key_of_the_list_opens_the_session_that_asks() {
     });
     let (id, stream) = opened.unwrap();
     assert_eq!(id, "sess_child");
-    scene.rows(stream, "page", page(session(&id, "Child", json!({})), &[ask_row(14, "rm -rf build")], &["1-14"]));
+    scene.rows(
+        stream,
+        "page",
+        page(session(&id, "Child", json!({})), &[ask_row(14, "rm -rf build")], &["1-14"]),
+    );
     scene.wait(Duration::from_millis(400));
     scene.press("a");
     assert_eq!(bodies(&mut scene), [json!({ "optionId": "allow_once" })]);
@@ -285,5 +334,9 @@ fn option_that_allows_once_is_selected_first() {
     scene.press("ctrl-g");
     scene.wait(Duration::from_secs(1));
     scene.press("enter");
-    assert_eq!(bodies(&mut scene), [json!({ "optionId": "allow_once" })], "an agent may name another option first");
+    assert_eq!(
+        bodies(&mut scene),
+        [json!({ "optionId": "allow_once" })],
+        "an agent may name another option first"
+    );
 }

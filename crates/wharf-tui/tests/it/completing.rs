@@ -32,7 +32,11 @@ fn open_session() -> Scene {
 
 /// Returns the prompt that was sent. The host takes it.
 fn sent_prompt(scene: &mut Scene) -> Value {
-    let (id, call) = scene.take_calls().into_iter().find(|(_, call)| call.path.ends_with("/prompt")).unwrap();
+    let (id, call) = scene
+        .take_calls()
+        .into_iter()
+        .find(|(_, call)| call.path.ends_with("/prompt"))
+        .unwrap();
     scene.answer(id, &json!({}));
     serde_json::from_str::<Value>(&call.body.unwrap()).unwrap()["prompt"].clone()
 }
@@ -48,7 +52,11 @@ fn slash_at_the_start_completes_commands_of_the_agent() {
     assert_eq!(sent_prompt(&mut scene), json!("/cost"));
     scene.type_text("/review");
     scene.press("enter");
-    assert_eq!(sent_prompt(&mut scene), json!("/review"), "a whole command is sent by the first Enter");
+    assert_eq!(
+        sent_prompt(&mut scene),
+        json!("/review"),
+        "a whole command is sent by the first Enter"
+    );
 }
 
 #[test]
@@ -56,7 +64,11 @@ fn esc_closes_the_completion_and_keeps_the_text() {
     let mut scene = open_session();
     scene.type_text("/co");
     scene.press("esc");
-    assert!(scene.text().contains("❯ /co") && !scene.text().contains("/compact"), "{}", scene.text());
+    assert!(
+        scene.text().contains("❯ /co") && !scene.text().contains("/compact"),
+        "{}",
+        scene.text()
+    );
     scene.type_text("m");
     assert!(!scene.text().contains("/compact"), "it stays closed for this word");
 }
@@ -67,8 +79,12 @@ fn at_sign_completes_files_that_the_host_finds() {
     scene.type_text("see @pars");
     let (id, call) = scene.take_calls().pop().unwrap();
     assert_eq!(call.path, "/sessions/sess_a/files?limit=8&q=pars");
-    let file = |path: &str| json!({ "path": path, "absolute": format!("/w/blog/{path}"), "kind": "file" });
-    scene.answer(id, &json!({ "files": [file("src/parser.rs"), file("docs/parser.md")], "partial": false }));
+    let file =
+        |path: &str| json!({ "path": path, "absolute": format!("/w/blog/{path}"), "kind": "file" });
+    scene.answer(
+        id,
+        &json!({ "files": [file("src/parser.rs"), file("docs/parser.md")], "partial": false }),
+    );
     assert!(scene.text().contains("@docs/parser.md"), "{}", scene.text());
     scene.press("enter");
     assert!(scene.text().contains("❯ see @src/parser.rs"), "{}", scene.text());
@@ -111,7 +127,8 @@ fn history_goes_beyond_the_rows_that_are_loaded() {
         )
     };
     let about = session("sess_a", "Fix the parser", json!({}));
-    scene.answer(call, &page(about, &[prompt(1, "the very first"), prompt(2, "first prompt")], &[]));
+    scene
+        .answer(call, &page(about, &[prompt(1, "the very first"), prompt(2, "first prompt")], &[]));
     scene.press("up up");
     assert!(scene.text().contains("❯ the very first"), "{}", scene.text());
     scene.press("down down down ctrl-r");
@@ -144,9 +161,13 @@ fn pasted_image_path_is_uploaded_and_named_in_the_prompt() {
     scene.press("enter");
     assert_eq!(scene.take_calls(), [], "the file is not at the host yet");
     assert!(scene.text().contains("[shot.png] is still on its way"), "{}", scene.text());
-    scene.answer(*id, &json!({ "id": "up_1", "name": "shot.png", "mimeType": "image/png", "bytes": 3 }));
+    scene.answer(
+        *id,
+        &json!({ "id": "up_1", "name": "shot.png", "mimeType": "image/png", "bytes": 3 }),
+    );
     scene.press("enter");
-    let blocks = json!([{ "type": "text", "text": "see [shot.png]" }, { "type": "upload", "id": "up_1" }]);
+    let blocks =
+        json!([{ "type": "text", "text": "see [shot.png]" }, { "type": "upload", "id": "up_1" }]);
     assert_eq!(sent_prompt(&mut scene), blocks);
 }
 
@@ -162,13 +183,19 @@ fn upload_id(scene: &mut Scene) -> CallId {
 #[test]
 fn attached_file_and_long_paste_are_still_there_when_the_session_is_opened_again() {
     let mut scene = open_session();
-    scene.list(&[session("sess_a", "Fix the parser", json!({})), session("sess_b", "Other", json!({}))]);
+    scene.list(&[
+        session("sess_a", "Fix the parser", json!({})),
+        session("sess_b", "Other", json!({})),
+    ]);
     scene.feed(TuiInput::Paste("/tmp/shot.png".to_owned()));
     let id = upload_id(&mut scene);
     scene.feed(TuiInput::Paste("line\n".repeat(20)));
     scene.press("ctrl-t down enter");
     assert!(!scene.text().contains("shot.png"), "{}", scene.text());
-    scene.answer(id, &json!({ "id": "up_1", "name": "shot.png", "mimeType": "image/png", "bytes": 3 }));
+    scene.answer(
+        id,
+        &json!({ "id": "up_1", "name": "shot.png", "mimeType": "image/png", "bytes": 3 }),
+    );
     scene.press("ctrl-t up enter");
     assert!(scene.text().contains("❯ [shot.png][pasted 20 lines #1]"), "{}", scene.text());
     scene.press("enter");
@@ -180,10 +207,16 @@ fn attached_file_and_long_paste_are_still_there_when_the_session_is_opened_again
 #[test]
 fn path_that_was_typed_stays_text_although_the_file_was_sent_before() {
     let mut scene = open_session();
-    scene.list(&[session("sess_a", "Fix the parser", json!({})), session("sess_b", "Other", json!({}))]);
+    scene.list(&[
+        session("sess_a", "Fix the parser", json!({})),
+        session("sess_b", "Other", json!({})),
+    ]);
     scene.feed(TuiInput::Paste("/tmp/shot.png".to_owned()));
     let id = upload_id(&mut scene);
-    scene.answer(id, &json!({ "id": "up_1", "name": "shot.png", "mimeType": "image/png", "bytes": 3 }));
+    scene.answer(
+        id,
+        &json!({ "id": "up_1", "name": "shot.png", "mimeType": "image/png", "bytes": 3 }),
+    );
     scene.press("enter");
     sent_prompt(&mut scene);
     scene.type_text("now delete /tmp/shot.png");
@@ -199,7 +232,10 @@ fn file_that_cannot_be_uploaded_leaves_its_path() {
     let call = upload_id(&mut scene);
     scene.feed(TuiInput::Answer { call, answer: Err(failure) });
     let text = scene.text();
-    assert!(text.contains("❯ /tmp/shot.png") && text.contains("[shot.png] not attached: no such file"), "{text}");
+    assert!(
+        text.contains("❯ /tmp/shot.png") && text.contains("[shot.png] not attached: no such file"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -207,7 +243,10 @@ fn shift_tab_sets_the_next_mode_and_the_menu_shows_all() {
     let mut scene = open_session();
     scene.press("shift-tab");
     let (_, call) = scene.take_calls().pop().unwrap();
-    assert_eq!((call.path.as_str(), call.body.as_deref()), ("/sessions/sess_a/settings", Some(r#"{"mode":"build"}"#)));
+    assert_eq!(
+        (call.path.as_str(), call.body.as_deref()),
+        ("/sessions/sess_a/settings", Some(r#"{"mode":"build"}"#))
+    );
     scene.press("ctrl-x m");
     check_frame(&scene, "settings_80x24");
     scene.press("enter");

@@ -26,10 +26,16 @@ fn refused_prompt_comes_back_before_the_text_typed_since() {
     let (id, call) = scene.take_calls().pop().unwrap();
     assert_eq!(call.path, "/sessions/sess_a/prompt");
     scene.type_text("second");
-    let failure = ApiFailure { code: Some(ErrorCode::QUEUE_FULL), text: "the queue is full".to_owned() };
+    let failure = ApiFailure {
+        code: Some(ErrorCode::QUEUE_FULL),
+        text: "the queue is full".to_owned(),
+    };
     scene.feed(TuiInput::Answer { call: id, answer: Err(failure) });
     let text = scene.text();
-    assert!(text.contains("❯ first\n  second") && text.contains("not sent: the queue is full"), "{text}");
+    assert!(
+        text.contains("❯ first\n  second") && text.contains("not sent: the queue is full"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -38,16 +44,26 @@ fn draft_is_saved_after_a_moment_and_before_leaving() {
     scene.type_text("half");
     scene.take_effects();
     scene.wait(Duration::from_secs(1));
-    let saved =
-        |text: &str| TuiEffect::SaveDraft { key: DraftKey::Session("sess_a".to_owned()), text: text.to_owned() };
+    let saved = |text: &str| TuiEffect::SaveDraft {
+        key: DraftKey::Session("sess_a".to_owned()),
+        text: text.to_owned(),
+    };
     assert!(scene.take_effects().contains(&saved("half")));
     scene.type_text(" more");
     scene.press("tab q");
-    assert!(!scene.take_effects().iter().any(|effect| matches!(effect, TuiEffect::Leave { .. })), "q steps back");
+    assert!(
+        !scene
+            .take_effects()
+            .iter()
+            .any(|effect| matches!(effect, TuiEffect::Leave { .. })),
+        "q steps back"
+    );
     scene.press("ctrl-t q");
     let effects = scene.take_effects();
     assert!(effects.contains(&saved("half more")), "{effects:?}");
-    assert!(matches!(effects.last(), Some(TuiEffect::Leave { text }) if text.contains("wharf attach sess_a")));
+    assert!(
+        matches!(effects.last(), Some(TuiEffect::Leave { text }) if text.contains("wharf attach sess_a"))
+    );
 }
 
 #[test]
@@ -72,7 +88,11 @@ fn second_esc_interrupts_and_a_third_forces() {
     scene.press("esc");
     assert_eq!(scene.take_calls(), [], "the first one was too long ago");
     scene.press("esc esc");
-    let bodies: Vec<_> = scene.take_calls().into_iter().map(|(_, call)| (call.path, call.body.unwrap())).collect();
+    let bodies: Vec<_> = scene
+        .take_calls()
+        .into_iter()
+        .map(|(_, call)| (call.path, call.body.unwrap()))
+        .collect();
     let path = "/sessions/sess_a/interrupt".to_owned();
     assert_eq!(bodies, [(path.clone(), "{}".to_owned()), (path, r#"{"force":true}"#.to_owned())]);
 }
@@ -91,7 +111,10 @@ fn ctrl_c_clears_the_text_and_twice_without_text_leaves() {
     scene.press("ctrl-c");
     let effects = scene.take_effects();
     assert!(effects.iter().any(|effect| matches!(effect, TuiEffect::Leave { .. })), "{effects:?}");
-    assert!(!effects.iter().any(|effect| matches!(effect, TuiEffect::Call { .. })), "no agent is ended: {effects:?}");
+    assert!(
+        !effects.iter().any(|effect| matches!(effect, TuiEffect::Call { .. })),
+        "no agent is ended: {effects:?}"
+    );
 }
 
 #[test]

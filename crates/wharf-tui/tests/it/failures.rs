@@ -27,7 +27,8 @@ fn login_end(seq: u64) -> Value {
 }
 
 fn end_notice(seq: u64, text: &str) -> Value {
-    let mut notice = row(seq, "notice", text, json!({ "what": "ended", "level": "error", "text": text }));
+    let mut notice =
+        row(seq, "notice", text, json!({ "what": "ended", "level": "error", "text": text }));
     notice["turn"] = Value::Null;
     notice
 }
@@ -82,7 +83,11 @@ fn login_on_another_machine_is_told_for_that_machine() {
     scene.feed(TuiInput::HostReady(wharf_tui::HostReady { host_name, session: None }));
     scene.feed(TuiInput::List(wharf_tui::StreamInput::Connected));
     show(&mut scene, json!({}), &[prompt_row(2, "Fix it"), login_end(3)]);
-    assert!(scene.text().contains("run wharf login claude on https://big.example, then"), "{}", scene.text());
+    assert!(
+        scene.text().contains("run wharf login claude on https://big.example, then"),
+        "{}",
+        scene.text()
+    );
 }
 
 #[test]
@@ -135,7 +140,10 @@ fn attempt_that_came_to_nothing_can_be_repeated() {
     let (read, _) = one_call(&mut scene);
     scene.answer(read, &prompt_row(2, "Fix it"));
     let (send, _) = one_call(&mut scene);
-    let failure = ApiFailure { code: Some(ErrorCode::QUEUE_FULL), text: "the queue is full".to_owned() };
+    let failure = ApiFailure {
+        code: Some(ErrorCode::QUEUE_FULL),
+        text: "the queue is full".to_owned(),
+    };
     scene.feed(TuiInput::Answer { call: send, answer: Err(failure) });
     assert!(scene.text().contains("❯ Fix it"), "{}", scene.text());
     scene.press("ctrl-c ctrl-x a");
@@ -148,8 +156,7 @@ fn files_of_the_prompt_go_with_it_and_images_are_asked_for() {
     scene.press("ctrl-x a");
     let (read, _) = one_call(&mut scene);
     let mut prompt = prompt_row(2, "see @a.rs");
-    prompt["parts"] =
-        json!([{ "type": "text", "text": "see @a.rs" }, { "type": "file", "uri": "file:///w/a.rs", "name": "a.rs" }]);
+    prompt["parts"] = json!([{ "type": "text", "text": "see @a.rs" }, { "type": "file", "uri": "file:///w/a.rs", "name": "a.rs" }]);
     scene.answer(read, &prompt);
     let (_, call) = one_call(&mut scene);
     let body: Value = serde_json::from_str(&call.body.unwrap()).unwrap();
@@ -190,7 +197,12 @@ fn start_without_a_login_is_told_once_by_the_card() {
     ];
     let mut scene = open_with(failed, &rows);
     check_frame(&scene, "start_without_login_80x24");
-    assert_eq!((count(&scene, "Authentication"), count(&scene, "not signed in")), (0, 1), "{}", scene.text());
+    assert_eq!(
+        (count(&scene, "Authentication"), count(&scene, "not signed in")),
+        (0, 1),
+        "{}",
+        scene.text()
+    );
     scene.press("ctrl-x a");
     assert_eq!(one_call(&mut scene).1.path, "/sessions/sess_a/rows/1-2");
 }
@@ -198,7 +210,8 @@ fn start_without_a_login_is_told_once_by_the_card() {
 #[test]
 fn crash_is_told_once_and_stays_in_the_transcript_when_the_agent_is_back() {
     let reason = "The agent exited (code 137)";
-    let rows = [prompt_row(2, "Fix it"), failed_end(3, "agent_exited", reason), end_notice(4, reason)];
+    let rows =
+        [prompt_row(2, "Fix it"), failed_end(3, "agent_exited", reason), end_notice(4, reason)];
     let gone = json!({ "status": "exited", "endReason": "agent_exited", "message": reason, "resumable": false, "exitCode": 137 });
     let scene = open_with(gone, &rows);
     assert_eq!(count(&scene, reason), 1, "{}", scene.text());
@@ -225,7 +238,10 @@ fn usage_limit_names_itself_and_only_the_newest_failure_has_a_way_on() {
 #[test]
 fn session_whose_agent_cannot_come_back_is_replaced() {
     let failed = json!({ "status": "error", "endReason": "start_failed", "message": "no such model", "resumable": false, "label": "docs" });
-    let mut scene = open_with(failed, &[prompt_row(2, "Fix it"), failed_end(3, "start_failed", "no such model")]);
+    let mut scene = open_with(
+        failed,
+        &[prompt_row(2, "Fix it"), failed_end(3, "start_failed", "no such model")],
+    );
     scene.type_text("unsent words");
     scene.press("ctrl-x a");
     let (read, _) = one_call(&mut scene);
@@ -235,9 +251,15 @@ fn session_whose_agent_cannot_come_back_is_replaced() {
     assert_eq!(body, json!({ "adapter": "claude", "cwd": "/w/blog", "label": "docs" }));
     scene.answer(start, &session("sess_new", "docs", json!({})));
     let calls = scene.take_calls();
-    let archived = calls.iter().find(|(_, call)| call.path == "/sessions/sess_a").expect("it stays in the list");
+    let archived = calls
+        .iter()
+        .find(|(_, call)| call.path == "/sessions/sess_a")
+        .expect("it stays in the list");
     assert_eq!(archived.1.body.as_deref(), Some(r#"{"archived":true}"#));
-    let sent = calls.iter().find(|(_, call)| call.path == "/sessions/sess_new/prompt").expect("the prompt is lost");
+    let sent = calls
+        .iter()
+        .find(|(_, call)| call.path == "/sessions/sess_new/prompt")
+        .expect("the prompt is lost");
     assert_eq!(sent.1.body.as_deref(), Some(r#"{"prompt":"Fix it","queue":true}"#));
     let text = scene.text();
     assert!(text.contains("▌ Fix it") && text.contains("❯ unsent words"), "{text}");
@@ -261,12 +283,14 @@ fn nothing_is_tried_again_before_the_rows_are_there() {
 
 #[test]
 fn turn_that_did_not_fail_is_not_repeated_and_observers_repeat_none() {
-    let mut scene = open_with(json!({}), &[prompt_row(2, "Fix it"), text_row(3, "message", "done")]);
+    let mut scene =
+        open_with(json!({}), &[prompt_row(2, "Fix it"), text_row(3, "message", "done")]);
     scene.press("ctrl-x a");
     assert_eq!(scene.take_calls(), []);
     assert!(scene.text().contains("the last turn did not fail"), "{}", scene.text());
     let size = ScreenSize { width: 80, height: 24 };
-    let mut observer = Scene::starting(TuiOptions { size, is_readonly: true, ..TuiOptions::default() });
+    let mut observer =
+        Scene::starting(TuiOptions { size, is_readonly: true, ..TuiOptions::default() });
     observer.feed(TuiInput::List(wharf_tui::StreamInput::Connected));
     show(&mut observer, json!({}), &[prompt_row(2, "Fix it"), login_end(3)]);
     assert!(!observer.text().contains("tries again"), "{}", observer.text());

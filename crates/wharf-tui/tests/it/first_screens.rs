@@ -21,10 +21,15 @@ fn form_opens_without_sessions_and_starts_the_agent_used_here_last() {
     let mut codex = adapter("codex", true);
     codex["missing"] = json!(["no login was found; run: wharf login codex"]);
     scene.answer(calls[0].0, &json!({ "adapters": [adapter("demo", true), codex] }));
-    let place = json!({ "cwd": "/w/blog", "adapterSlug": "codex", "lastUsedAt": "", "sessions": 1 });
+    let place =
+        json!({ "cwd": "/w/blog", "adapterSlug": "codex", "lastUsedAt": "", "sessions": 1 });
     scene.answer(calls[1].0, &json!({ "recent": [place], "workspaces": [] }));
     scene.list(&[]);
-    assert!(scene.text().contains("New session") && scene.text().contains("codex"), "{}", scene.text());
+    assert!(
+        scene.text().contains("New session") && scene.text().contains("codex"),
+        "{}",
+        scene.text()
+    );
     scene.take_effects();
     scene.type_text("fix it");
     scene.press("ctrl-j");
@@ -33,7 +38,10 @@ fn form_opens_without_sessions_and_starts_the_agent_used_here_last() {
     let (id, call) = scene.take_calls().pop().unwrap();
     let body: Value = serde_json::from_str(call.body.as_deref().unwrap()).unwrap();
     assert_eq!(body, json!({ "adapter": "codex", "cwd": "/w/blog", "prompt": "fix it\nplease" }));
-    assert_eq!((call.path.as_str(), call.forwarded_variables), ("/sessions/agent", Some(vec!["DEMO_KEY".to_owned()])));
+    assert_eq!(
+        (call.path.as_str(), call.forwarded_variables),
+        ("/sessions/agent", Some(vec!["DEMO_KEY".to_owned()]))
+    );
     scene.answer(id, &session("sess_new", "fix it", json!({ "status": "starting" })));
     let opens = |effect: &TuiEffect| matches!(effect, TuiEffect::OpenRows { session, .. } if session == "sess_new");
     assert!(scene.take_effects().iter().any(opens));
@@ -72,7 +80,11 @@ fn refused_start_keeps_the_form_and_its_text() {
     let (id, _) = scene.take_calls().pop().unwrap();
     let failure = wharf_tui::ApiFailure { code: None, text: "the disk is full".to_owned() };
     scene.feed(wharf_tui::TuiInput::Answer { call: id, answer: Err(failure) });
-    assert!(scene.text().contains("the disk is full") && scene.text().contains("fix it"), "{}", scene.text());
+    assert!(
+        scene.text().contains("the disk is full") && scene.text().contains("fix it"),
+        "{}",
+        scene.text()
+    );
 }
 
 #[test]
@@ -82,7 +94,8 @@ fn list_opens_at_the_session_of_this_directory_else_at_the_first_that_waits() {
         session["cwd"] = json!("/w/other");
         session
     };
-    let waiting = elsewhere("waiting", attention("needs_answer", "2026-11-17T09:58:00.000Z", Some("may I?")));
+    let waiting =
+        elsewhere("waiting", attention("needs_answer", "2026-11-17T09:58:00.000Z", Some("may I?")));
     let opened = |scene: &mut Scene| {
         scene.take_effects();
         scene.press("enter");
@@ -103,9 +116,16 @@ fn list_opens_at_the_session_of_this_directory_else_at_the_first_that_waits() {
 fn form_offers_recent_directories_and_names_other_agents() {
     let mut scene = Scene::connected(100, 24);
     let calls = scene.take_calls();
-    scene.answer(calls[0].0, &json!({ "adapters": [adapter("demo", true), adapter("gemini", false)] }));
-    let place = |cwd: &str| json!({ "cwd": cwd, "adapterSlug": "demo", "lastUsedAt": "", "sessions": 1 });
-    scene.answer(calls[1].0, &json!({ "recent": [place("/w/blog"), place("/w/shop")], "workspaces": [] }));
+    scene.answer(
+        calls[0].0,
+        &json!({ "adapters": [adapter("demo", true), adapter("gemini", false)] }),
+    );
+    let place =
+        |cwd: &str| json!({ "cwd": cwd, "adapterSlug": "demo", "lastUsedAt": "", "sessions": 1 });
+    scene.answer(
+        calls[1].0,
+        &json!({ "recent": [place("/w/blog"), place("/w/shop")], "workspaces": [] }),
+    );
     scene.list(&[]);
     scene.press("tab right");
     check_frame(&scene, "new_session_100x24");

@@ -9,7 +9,9 @@ use crate::scene::{Scene, ask_row, attention, page, row, session, text_row};
 
 /// Compares the frame with the file of this name.
 pub(crate) fn check_frame(scene: &Scene, name: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/frames").join(format!("{name}.txt"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/it/frames")
+        .join(format!("{name}.txt"));
     let text = format!("{}\n", scene.text());
     if std::env::var_os("WHARF_BLESS").is_some() {
         std::fs::write(&path, &text).unwrap();
@@ -23,10 +25,22 @@ fn three_sessions() -> Vec<serde_json::Value> {
         session(
             "sess_a",
             "Fix the parser",
-            attention("needs_answer", "2026-11-17T09:58:00.000Z", Some("rm -rf build && git push --force")),
+            attention(
+                "needs_answer",
+                "2026-11-17T09:58:00.000Z",
+                Some("rm -rf build && git push --force"),
+            ),
         ),
-        session("sess_b", "Translate the posts", attention("working", "2026-11-17T09:59:00.000Z", None)),
-        session("sess_c", "Write the README", attention("finished", "2026-11-17T09:46:00.000Z", Some("Done."))),
+        session(
+            "sess_b",
+            "Translate the posts",
+            attention("working", "2026-11-17T09:59:00.000Z", None),
+        ),
+        session(
+            "sess_c",
+            "Write the README",
+            attention("finished", "2026-11-17T09:46:00.000Z", Some("Done.")),
+        ),
     ]
 }
 
@@ -103,7 +117,10 @@ fn palette_and_help_lie_over_the_panes() {
 fn lost_host_is_told_and_the_conversation_stays() {
     let mut scene = open_conversation(80, 24);
     scene.type_text("half a thought");
-    let lost = StreamInput::Lost { reason: "gone".to_owned(), retry_in: Some(std::time::Duration::from_secs(3)) };
+    let lost = StreamInput::Lost {
+        reason: "gone".to_owned(),
+        retry_in: Some(std::time::Duration::from_secs(3)),
+    };
     scene.feed(TuiInput::List(lost));
     check_frame(&scene, "lost_80x24");
 }

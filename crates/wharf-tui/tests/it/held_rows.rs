@@ -12,7 +12,8 @@ fn read_above_a_flood() -> (Scene, StreamId) {
     scene.list(std::slice::from_ref(&about));
     scene.press("enter");
     let stream = scene.opened_stream();
-    let rows: Vec<Value> = (1..=100).map(|seq| text_row(seq, "message", &format!("row {seq}."))).collect();
+    let rows: Vec<Value> =
+        (1..=100).map(|seq| text_row(seq, "message", &format!("row {seq}."))).collect();
     scene.rows(stream, "page", page(about, &rows, &[]));
     scene.press("tab g");
     for seq in 101..=2_600 {
@@ -23,7 +24,11 @@ fn read_above_a_flood() -> (Scene, StreamId) {
 }
 
 fn opens_rows(scene: &mut Scene) -> usize {
-    scene.take_effects().iter().filter(|effect| matches!(effect, TuiEffect::OpenRows { .. })).count()
+    scene
+        .take_effects()
+        .iter()
+        .filter(|effect| matches!(effect, TuiEffect::OpenRows { .. }))
+        .count()
 }
 
 #[test]
@@ -36,7 +41,9 @@ fn newest_rows_are_dropped_while_older_ones_are_read_and_come_back() {
     scene.press("G");
     assert_eq!(opens_rows(&mut scene), 1, "the rows are followed anew once");
     let about = session("sess_a", "Fix the parser", json!({ "turn": "running" }));
-    let rows: Vec<Value> = (2_541..=2_600).map(|seq| text_row(seq, "message", &format!("row {seq}."))).collect();
+    let rows: Vec<Value> = (2_541..=2_600)
+        .map(|seq| text_row(seq, "message", &format!("row {seq}.")))
+        .collect();
     let mut newest = page(about, &rows, &[]);
     newest["before"] = json!("f4.1-2541");
     scene.rows(stream, "page", newest);
@@ -56,7 +63,9 @@ fn reading_on_loads_the_rows_that_were_dropped() {
     assert_eq!(newer, ["/sessions/sess_a/rows?limit=200&around=1-2000"]);
     let before = scene.text();
     assert!(before.contains("row 2000."), "{before}");
-    let rows: Vec<Value> = (1_901..=2_100).map(|seq| text_row(seq, "message", &format!("row {seq}."))).collect();
+    let rows: Vec<Value> = (1_901..=2_100)
+        .map(|seq| text_row(seq, "message", &format!("row {seq}.")))
+        .collect();
     let mut next = page(session("sess_a", "Fix the parser", json!({})), &rows, &[]);
     (next["before"], next["after"]) = (json!("f4.1-1901"), json!("f4.1-2100"));
     scene.answer(calls[0].0, &next);

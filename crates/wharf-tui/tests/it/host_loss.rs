@@ -21,7 +21,10 @@ fn connected(may_start_host: bool) -> Scene {
 
 fn lose_host(scene: &mut Scene) {
     let retry_in = Some(Duration::from_secs(1));
-    scene.feed(TuiInput::List(StreamInput::Lost { reason: "no host is running".to_owned(), retry_in }));
+    scene.feed(TuiInput::List(StreamInput::Lost {
+        reason: "no host is running".to_owned(),
+        retry_in,
+    }));
 }
 
 fn announce_stop(scene: &mut Scene) {
@@ -43,10 +46,18 @@ fn host_that_died_is_started_again_once() {
     assert!(scene.text().contains("starting it again"), "{}", scene.text());
     lose_host(&mut scene);
     assert_eq!(starts(&mut scene), []);
-    scene.feed(TuiInput::HostStarted(Err("the state directory is damaged · more: wharf doctor".to_owned())));
+    scene.feed(TuiInput::HostStarted(Err(
+        "the state directory is damaged · more: wharf doctor".to_owned()
+    )));
     lose_host(&mut scene);
     assert_eq!(starts(&mut scene), []);
-    assert!(scene.text().contains("host not started · Ctrl-X S tries again · the state directory"), "{}", scene.text());
+    assert!(
+        scene
+            .text()
+            .contains("host not started · Ctrl-X S tries again · the state directory"),
+        "{}",
+        scene.text()
+    );
     scene.feed(TuiInput::List(StreamInput::Connected));
     assert!(scene.text().contains("connected again"), "{}", scene.text());
     lose_host(&mut scene);
@@ -61,7 +72,11 @@ fn host_that_was_told_to_stop_is_started_only_by_the_person() {
     lose_host(&mut scene);
     lose_host(&mut scene);
     assert_eq!(starts(&mut scene), []);
-    assert!(scene.text().contains("the host was stopped · Ctrl-X S starts it again"), "{}", scene.text());
+    assert!(
+        scene.text().contains("the host was stopped · Ctrl-X S starts it again"),
+        "{}",
+        scene.text()
+    );
     scene.press("K");
     assert!(scene.text().contains("not done: the host was stopped"), "{}", scene.text());
     scene.press("esc ctrl-x s");

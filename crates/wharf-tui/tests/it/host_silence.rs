@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use wharf_api::ErrorCode;
 use wharf_tui::{
-    ApiFailure, CallId, HostReady, Moment, ProgramEnd, ScreenSize, StreamId, StreamInput, TuiEffect, TuiInput,
-    TuiOptions, TuiState, update,
+    ApiFailure, CallId, HostReady, Moment, ProgramEnd, ScreenSize, StreamId, StreamInput,
+    TuiEffect, TuiInput, TuiOptions, TuiState, update,
 };
 
 use crate::scene::{Scene, page, session, text_row};
@@ -16,7 +16,8 @@ const NOTICE: &str = "the host does not answer · your text is kept";
 /// Opens a session whose host has answered everything.
 fn open_session() -> (Scene, StreamId) {
     let size = ScreenSize { width: 80, height: 24 };
-    let mut scene = Scene::starting(TuiOptions { size, may_start_host: true, ..TuiOptions::default() });
+    let mut scene =
+        Scene::starting(TuiOptions { size, may_start_host: true, ..TuiOptions::default() });
     scene.feed(TuiInput::HostReady(HostReady::default()));
     scene.feed(TuiInput::List(StreamInput::Connected));
     let about = session("sess_a", "Fix the parser", json!({}));
@@ -87,7 +88,8 @@ fn host_is_probed_after_two_seconds_and_then_every_two_seconds_until_it_answers(
 #[test]
 fn host_that_freezes_after_another_answer_is_told_after_five_seconds() {
     let (mut scene, stream, _) = send_to_frozen_host();
-    let beat = wharf_api::RowStreamEvent::read("beat", json!({ "asOf": "1-20", "now": "" })).unwrap();
+    let beat =
+        wharf_api::RowStreamEvent::read("beat", json!({ "asOf": "1-20", "now": "" })).unwrap();
     scene.wait(Duration::from_secs(1));
     // It was on its way when the host froze.
     scene.feed(TuiInput::Rows { stream, input: StreamInput::Event(beat) });
@@ -98,10 +100,14 @@ fn host_that_freezes_after_another_answer_is_told_after_five_seconds() {
 #[test]
 fn anything_that_comes_from_the_host_ends_the_silence() {
     let refusal = |call| {
-        let failure = ApiFailure { code: Some(ErrorCode::UNKNOWN_SESSION), text: "no".to_owned() };
+        let failure = ApiFailure {
+            code: Some(ErrorCode::UNKNOWN_SESSION),
+            text: "no".to_owned(),
+        };
         TuiInput::Answer { call, answer: Err(failure) }
     };
-    let beat = wharf_api::RowStreamEvent::read("beat", json!({ "asOf": "1-20", "now": "" })).unwrap();
+    let beat =
+        wharf_api::RowStreamEvent::read("beat", json!({ "asOf": "1-20", "now": "" })).unwrap();
     let inputs: [&dyn Fn(CallId, StreamId) -> TuiInput; 6] = [
         &|call, _| TuiInput::Answer { call, answer: Ok(b"{}".to_vec()) },
         &|call, _| refusal(call),
@@ -140,7 +146,10 @@ fn silent_stream_is_told_at_once_and_starts_no_other_host() {
         });
         assert!(is_silent(&scene), "{}", scene.text());
         let starts = |effect: &TuiEffect| matches!(effect, TuiEffect::StartHost { .. });
-        assert!(!scene.take_effects().iter().any(starts), "a host that is frozen holds its state directory");
+        assert!(
+            !scene.take_effects().iter().any(starts),
+            "a host that is frozen holds its state directory"
+        );
         scene.feed(TuiInput::List(StreamInput::Connected));
         assert!(scene.text().contains("the host answers again"), "{}", scene.text());
     }
@@ -150,7 +159,10 @@ fn silent_stream_is_told_at_once_and_starts_no_other_host() {
 fn host_that_dies_while_it_is_silent_is_lost() {
     let (mut scene, ..) = send_to_frozen_host();
     scene.wait(Duration::from_secs(6));
-    let lost = StreamInput::Lost { reason: "no host is running".to_owned(), retry_in: Some(Duration::from_secs(1)) };
+    let lost = StreamInput::Lost {
+        reason: "no host is running".to_owned(),
+        retry_in: Some(Duration::from_secs(1)),
+    };
     scene.feed(TuiInput::List(lost));
     assert!(scene.text().contains("host not reachable: starting it again"), "{}", scene.text());
 }

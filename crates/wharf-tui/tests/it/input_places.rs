@@ -9,7 +9,8 @@ use crate::transcript_frames::{edit_row, failed_run_row, open_transcript, prompt
 
 #[test]
 fn pasted_text_goes_to_the_find_field() {
-    let (mut scene, _) = open_transcript(80, 24, &[prompt_row(2, "Fix it"), text_row(3, "message", "the parser")]);
+    let (mut scene, _) =
+        open_transcript(80, 24, &[prompt_row(2, "Fix it"), text_row(3, "message", "the parser")]);
     scene.press("/");
     scene.feed(TuiInput::Paste("the\nparser".to_owned()));
     let text = scene.text();
@@ -27,7 +28,8 @@ fn pasted_text_goes_to_the_filter_of_the_list() {
 
 #[test]
 fn find_of_the_palette_takes_the_keys() {
-    let (mut scene, _) = open_transcript(80, 24, &[prompt_row(2, "Fix it"), text_row(3, "message", "the parser")]);
+    let (mut scene, _) =
+        open_transcript(80, 24, &[prompt_row(2, "Fix it"), text_row(3, "message", "the parser")]);
     scene.press("i ctrl-p");
     scene.type_text("find in this");
     scene.press("enter");
@@ -51,7 +53,11 @@ fn filter_of_the_palette_takes_the_keys() {
 
 /// Opens the next session that waits, below the overlays.
 fn open_other_session(scene: &mut crate::scene::Scene) {
-    let other = session("sess_b", "Other", attention("needs_answer", "2026-11-17T09:58:00.000Z", Some("may I?")));
+    let other = session(
+        "sess_b",
+        "Other",
+        attention("needs_answer", "2026-11-17T09:58:00.000Z", Some("may I?")),
+    );
     let event = SessionStreamEvent::read("session", other).unwrap();
     scene.feed(TuiInput::List(StreamInput::Event(event)));
     scene.press("ctrl-n");
@@ -74,7 +80,8 @@ fn pages_of_a_text_come_from_the_session_of_its_row() {
 
 #[test]
 fn changes_of_a_file_come_from_the_session_of_the_list() {
-    let (mut scene, _) = open_transcript(80, 20, &[prompt_row(2, "Fix it"), edit_row(3, "src/parser.rs")]);
+    let (mut scene, _) =
+        open_transcript(80, 20, &[prompt_row(2, "Fix it"), edit_row(3, "src/parser.rs")]);
     scene.press("c");
     let calls = scene.take_calls();
     let file = json!({ "path": "src/parser.rs", "status": "changed", "added": 4, "removed": 1, "exact": true,

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use wharf_api::ErrorCode;
-use wharf_tui::{ApiFailure, CallId, DraftKey, ProgramEnd, StreamId, StreamInput, TuiEffect, TuiInput};
+use wharf_tui::{
+    ApiFailure, CallId, DraftKey, ProgramEnd, StreamId, StreamInput, TuiEffect, TuiInput,
+};
 
 use crate::scene::{Scene, ask_row, page, row, session, text_row};
 
@@ -35,7 +37,11 @@ fn fail(scene: &mut Scene, call: CallId, code: Option<ErrorCode>) {
 /// Returns the path below the session and the body of each call, without reads.
 fn changes(scene: &mut Scene) -> Vec<(CallId, String, String)> {
     let calls = scene.take_calls().into_iter().filter(|(_, call)| call.body.is_some());
-    calls.map(|(id, call)| (id, call.path.replace("/sessions/sess_a", ""), call.body.unwrap_or_default())).collect()
+    calls
+        .map(|(id, call)| {
+            (id, call.path.replace("/sessions/sess_a", ""), call.body.unwrap_or_default())
+        })
+        .collect()
 }
 
 /// Returns the text that was written last for a session or the form.
@@ -54,7 +60,10 @@ fn draft_of(session: &str) -> DraftKey {
 fn find_files(scene: &mut Scene, paths: &[&str]) {
     let (id, _) = scene.take_calls().pop().unwrap();
     let file = |path: &&str| json!({ "path": path, "absolute": format!("/w/blog/{path}"), "kind": "file" });
-    scene.answer(id, &json!({ "files": paths.iter().map(file).collect::<Vec<_>>(), "partial": false }));
+    scene.answer(
+        id,
+        &json!({ "files": paths.iter().map(file).collect::<Vec<_>>(), "partial": false }),
+    );
 }
 
 #[test]
@@ -64,7 +73,11 @@ fn completion_ends_with_the_text_that_it_belongs_to() {
     find_files(&mut scene, &["src/parser.rs"]);
     scene.feed(TuiInput::Program(ProgramEnd::Editor(Ok("go".to_owned()))));
     scene.press("tab");
-    assert!(scene.text().contains(" go") && !scene.text().contains("parser.rs"), "{}", scene.text());
+    assert!(
+        scene.text().contains(" go") && !scene.text().contains("parser.rs"),
+        "{}",
+        scene.text()
+    );
     let (mut scene, _) = open_session("idle", &json!([]));
     scene.type_text("hello");
     scene.press("ctrl-j");
@@ -123,12 +136,17 @@ fn changed_waiting_prompt_is_saved_before_it_is_sent_now() {
     let sent = changes(&mut scene);
     let body = r#"{"prompt":"do NOT open a PR","keepAttachments":true}"#;
     assert_eq!(
-        sent.iter().map(|(_, path, body)| (path.as_str(), body.as_str())).collect::<Vec<_>>(),
+        sent.iter()
+            .map(|(_, path, body)| (path.as_str(), body.as_str()))
+            .collect::<Vec<_>>(),
         [("/queue/prm_2", body)]
     );
     scene.answer(sent[0].0, &json!({}));
     let sent = changes(&mut scene);
-    assert_eq!(sent.iter().map(|(_, path, _)| path.as_str()).collect::<Vec<_>>(), ["/queue/prm_2/send"]);
+    assert_eq!(
+        sent.iter().map(|(_, path, _)| path.as_str()).collect::<Vec<_>>(),
+        ["/queue/prm_2/send"]
+    );
 }
 
 #[test]
@@ -139,7 +157,11 @@ fn waiting_prompt_that_was_not_changed_comes_back() {
     scene.press("enter");
     let (call, ..) = changes(&mut scene).remove(0);
     fail(&mut scene, call, Some(ErrorCode::UNKNOWN_SESSION));
-    assert!(scene.text().contains("❯ and open a PR!") && scene.text().contains("not changed"), "{}", scene.text());
+    assert!(
+        scene.text().contains("❯ and open a PR!") && scene.text().contains("not changed"),
+        "{}",
+        scene.text()
+    );
 }
 
 #[test]
@@ -162,7 +184,10 @@ fn refused_prompt_joins_a_newer_draft_of_its_session() {
     scene.press("ctrl-t down enter");
     fail(&mut scene, call, Some(ErrorCode::UNKNOWN_SESSION));
     scene.wait(Duration::from_secs(1));
-    assert_eq!(saved_draft(&mut scene, &draft_of("sess_a")).as_deref(), Some("first\nlong new text"));
+    assert_eq!(
+        saved_draft(&mut scene, &draft_of("sess_a")).as_deref(),
+        Some("first\nlong new text")
+    );
 }
 
 #[test]
@@ -192,7 +217,10 @@ fn prompt_without_an_answer_is_sent_again_with_the_same_key() {
     scene.type_text("once");
     scene.press("enter");
     let (_, other) = scene.take_calls().remove(0);
-    assert_ne!(other.idempotency_key, sent.idempotency_key, "the same words are another prompt later");
+    assert_ne!(
+        other.idempotency_key, sent.idempotency_key,
+        "the same words are another prompt later"
+    );
 }
 
 #[test]
@@ -218,7 +246,11 @@ fn copy_of_a_session_leaves_the_form_and_a_busy_person_alone() {
     scene.press("ctrl-t n");
     scene.type_text("a new session");
     scene.press("esc down f");
-    let (call, _) = scene.take_calls().into_iter().find(|(_, call)| call.path.ends_with("/fork")).unwrap();
+    let (call, _) = scene
+        .take_calls()
+        .into_iter()
+        .find(|(_, call)| call.path.ends_with("/fork"))
+        .unwrap();
     scene.wait(Duration::from_millis(10));
     scene.press("up enter");
     scene.type_text("hel");
@@ -326,7 +358,9 @@ fn observer_changes_nothing_from_the_palette() {
         scene.press("esc esc");
         let calls = scene.take_calls();
         assert!(
-            calls.iter().all(|(_, call)| call.body.is_none() && call.method == wharf_tui::ApiMethod::Get),
+            calls
+                .iter()
+                .all(|(_, call)| call.body.is_none() && call.method == wharf_tui::ApiMethod::Get),
             "{command}: {calls:?}"
         );
     }
@@ -339,8 +373,20 @@ fn letters_before_the_first_connection_do_nothing() {
         ..wharf_tui::TuiOptions::default()
     });
     scene.type_text("now quit");
-    assert_eq!(scene.take_effects().into_iter().filter(|effect| matches!(effect, TuiEffect::Leave { .. })).count(), 0);
+    assert_eq!(
+        scene
+            .take_effects()
+            .into_iter()
+            .filter(|effect| matches!(effect, TuiEffect::Leave { .. }))
+            .count(),
+        0
+    );
     assert!(!scene.text().contains("New session"), "{}", scene.text());
     scene.press("ctrl-c ctrl-c");
-    assert!(scene.take_effects().iter().any(|effect| matches!(effect, TuiEffect::Leave { .. })));
+    assert!(
+        scene
+            .take_effects()
+            .iter()
+            .any(|effect| matches!(effect, TuiEffect::Leave { .. }))
+    );
 }

@@ -7,8 +7,7 @@ use wharf_tui::keymap::{KeyBinding, KeyScope, all_bindings};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/terminal.md");
 /// The tables stand between these lines of the page.
-const BEGIN_MARK: &str =
-    "<!-- keys: made from the table of keys; WHARF_BLESS=1 cargo nextest run -p wharf-tui key_page -->\n";
+const BEGIN_MARK: &str = "<!-- keys: made from the table of keys; WHARF_BLESS=1 cargo nextest run -p wharf-tui key_page -->\n";
 const END_MARK: &str = "<!-- end of keys -->";
 
 const fn place_title(scope: KeyScope) -> &'static str {
@@ -37,7 +36,11 @@ fn write_tables() -> String {
     for binding in all_bindings() {
         if place != Some(binding.scope) {
             place = Some(binding.scope);
-            let _ = write!(text, "\n### {}\n\n| key | command |\n|---|---|\n", place_title(binding.scope));
+            let _ = write!(
+                text,
+                "\n### {}\n\n| key | command |\n|---|---|\n",
+                place_title(binding.scope)
+            );
         }
         text.push_str(&key_line(binding));
     }
@@ -49,7 +52,8 @@ fn write_tables() -> String {
 fn page_of_keys_is_the_table_of_keys() {
     let page = std::fs::read_to_string(Path::new(PAGE)).unwrap();
     let (head, rest) = page.split_once(BEGIN_MARK).expect("the page has no mark for the keys");
-    let (written, tail) = rest.split_once(END_MARK).expect("the page has no mark for the end of the keys");
+    let (written, tail) =
+        rest.split_once(END_MARK).expect("the page has no mark for the end of the keys");
     let tables = write_tables();
     if std::env::var_os("WHARF_BLESS").is_some() {
         std::fs::write(PAGE, format!("{head}{BEGIN_MARK}{tables}{END_MARK}{tail}")).unwrap();

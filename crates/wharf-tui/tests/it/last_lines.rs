@@ -11,8 +11,13 @@ use crate::transcript_frames::tool_row;
 
 /// Returns the sessions whose newest row is asked for, with the calls.
 fn asked_lines(scene: &mut Scene) -> Vec<(CallId, String)> {
-    let calls = scene.take_calls().into_iter().filter(|(_, call)| call.path.ends_with("&limit=1"));
-    calls.map(|(id, call)| (id, call.path.split('/').nth(2).unwrap_or_default().to_owned())).collect()
+    let calls = scene
+        .take_calls()
+        .into_iter()
+        .filter(|(_, call)| call.path.ends_with("&limit=1"));
+    calls
+        .map(|(id, call)| (id, call.path.split('/').nth(2).unwrap_or_default().to_owned()))
+        .collect()
 }
 
 fn change_session(scene: &mut Scene, changed: Value) {
@@ -29,11 +34,17 @@ fn list_shows_the_newest_line_of_each_session_and_looks_again_while_it_works() {
     let asked = asked_lines(&mut scene);
     let ids: Vec<&str> = asked.iter().map(|(_, id)| id.as_str()).collect();
     assert_eq!(ids, ["sess_a", "sess_b"]);
-    scene
-        .answer(asked[1].0, &page(idle.clone(), &[text_row(3, "message", "I am done.\nTwo examples are new.\n")], &[]));
+    scene.answer(
+        asked[1].0,
+        &page(idle.clone(), &[text_row(3, "message", "I am done.\nTwo examples are new.\n")], &[]),
+    );
     scene.answer(
         asked[0].0,
-        &page(working.clone(), &[tool_row(4, "execute", "Run npm test", "running", json!({}))], &[]),
+        &page(
+            working.clone(),
+            &[tool_row(4, "execute", "Run npm test", "running", json!({}))],
+            &[],
+        ),
     );
     assert!(
         scene.text().contains("Two examples are new.") && scene.text().contains("Run npm test"),
@@ -44,15 +55,27 @@ fn list_shows_the_newest_line_of_each_session_and_looks_again_while_it_works() {
 
     scene.wait(Duration::from_secs(2));
     let asked = asked_lines(&mut scene);
-    assert_eq!(asked.iter().map(|(_, id)| id.as_str()).collect::<Vec<_>>(), ["sess_a"], "only the one that works");
+    assert_eq!(
+        asked.iter().map(|(_, id)| id.as_str()).collect::<Vec<_>>(),
+        ["sess_a"],
+        "only the one that works"
+    );
     scene.refuse(asked[0].0, "the session is gone");
     assert!(scene.text().contains("Run npm test"), "the earlier line stays: {}", scene.text());
     scene.wait(Duration::from_secs(2));
     let asked = asked_lines(&mut scene);
-    let mut growing = text_row(5, "message", "a sentence that is longer than the room and still grows at its end");
+    let mut growing = text_row(
+        5,
+        "message",
+        "a sentence that is longer than the room and still grows at its end",
+    );
     growing["open"] = json!(true);
     scene.answer(asked[0].0, &page(working.clone(), &[growing], &[]));
-    assert!(scene.text().contains("   …room and still grows at its end"), "the end is what is new: {}", scene.text());
+    assert!(
+        scene.text().contains("   …room and still grows at its end"),
+        "the end is what is new: {}",
+        scene.text()
+    );
 
     change_session(&mut scene, session("sess_b", "Write the README", json!({ "lastSeq": 30 })));
     scene.wait(Duration::from_secs(2));

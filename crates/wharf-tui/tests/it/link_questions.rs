@@ -8,7 +8,8 @@ use wharf_tui::TuiEffect;
 use crate::frames::check_frame;
 use crate::scene::{Scene, ask_row, page, session, text_row};
 
-const LINK: &str = "https://example.org/login?client=wharf&state=4f1c9a77d2b84e6f9a3c5d7e8f901a2b3c4d5e6f";
+const LINK: &str =
+    "https://example.org/login?client=wharf&state=4f1c9a77d2b84e6f9a3c5d7e8f901a2b3c4d5e6f";
 
 /// Opens a session whose agent asks for a visit to a link; the focus is on the question.
 fn open_link_question(schema: Value) -> Scene {
@@ -31,7 +32,9 @@ fn open_link_question(schema: Value) -> Scene {
 
 fn answers(scene: &mut Scene) -> Vec<Value> {
     let calls = scene.take_calls().into_iter().filter(|(_, call)| call.path.contains("/asks/"));
-    calls.map(|(_, call)| serde_json::from_str(call.body.as_deref().unwrap()).unwrap()).collect()
+    calls
+        .map(|(_, call)| serde_json::from_str(call.body.as_deref().unwrap()).unwrap())
+        .collect()
 }
 
 #[test]

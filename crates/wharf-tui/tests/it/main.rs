@@ -1,6 +1,10 @@
 //! The core as its shell uses it: inputs in, effects and frames out, without a terminal.
 #![expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")]
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "the stage of these tests has no error to pass on")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "the stage of these tests has no error to pass on"
+)]
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test looks for one effect among all")]
 
 mod asks;

@@ -16,7 +16,11 @@ fn messages(numbers: std::ops::Range<u64>) -> Vec<Value> {
 fn selected_line(scene: &Scene) -> String {
     let text = scene.text();
     let mut lines = text.lines().filter_map(|line| line.strip_prefix('▌'));
-    lines.find(|line| !line.trim().is_empty()).unwrap_or_default().trim_end().to_owned()
+    lines
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default()
+        .trim_end()
+        .to_owned()
 }
 
 fn copied(scene: &mut Scene) -> Option<String> {
@@ -110,14 +114,24 @@ fn rows_that_were_not_seen_stand_below_a_line_when_the_session_is_opened() {
     let first_new = text.lines().position(|line| line.contains("message 4"));
     assert_eq!(new_line.map(|line| line + 1), first_new, "{text}");
     let later = open(&messages(4..6), Some("f4.1-4"));
-    assert!(!later.contains("── new"), "the first row that was not seen may be an older one: {later}");
+    assert!(
+        !later.contains("── new"),
+        "the first row that was not seen may be an older one: {later}"
+    );
     let all_seen = open(&messages(2..4), None);
     assert!(!all_seen.contains("── new"), "{all_seen}");
     let mut rows = messages(2..4);
     rows.extend([prompt_row(4, "my own words"), text_row(5, "message", "the answer")]);
     let text = open(&rows, None);
-    let place = |words: &str| text.lines().position(|line| line.contains(words)).unwrap_or_else(|| panic!("{text}"));
-    assert!(place("my own words") < place("── new") && place("── new") < place("the answer"), "{text}");
+    let place = |words: &str| {
+        text.lines()
+            .position(|line| line.contains(words))
+            .unwrap_or_else(|| panic!("{text}"))
+    };
+    assert!(
+        place("my own words") < place("── new") && place("── new") < place("the answer"),
+        "{text}"
+    );
     let mut rows = messages(2..4);
     rows.push(row(
         4,
@@ -156,7 +170,9 @@ fn folded_steps_that_do_not_fill_the_screen_bring_older_rows() {
     let calls = scene.take_calls();
     assert_eq!(calls.len(), 1, "{}", scene.text());
     scene.answer(calls[0].0, &older_page(&messages(2..40), None));
-    assert!(scene.text().contains("40 steps · 1 file +80 −40") && scene.text().contains("message 39"));
+    assert!(
+        scene.text().contains("40 steps · 1 file +80 −40") && scene.text().contains("message 39")
+    );
     assert!(scene.take_calls().is_empty());
 }
 
@@ -192,7 +208,10 @@ fn text_in_rows_that_are_not_held_is_found_by_the_host() {
         json!({ "session": "sess_a", "workspaceSlug": "blog", "row": row, "kind": "message",
         "at": "2026-11-17T09:58:00.000Z", "summary": "needle", "snippet": [] })
     };
-    scene.answer(calls[0].0, &json!({ "fold": 4, "hits": [hit("1-90"), hit("1-25")], "pending": 0 }));
+    scene.answer(
+        calls[0].0,
+        &json!({ "fold": 4, "hits": [hit("1-90"), hit("1-25")], "pending": 0 }),
+    );
     let calls = scene.take_calls();
     assert_eq!(calls[0].1.path, "/sessions/sess_a/rows?limit=100&before=f4.1-80");
     scene.answer(calls[0].0, &older_page(&messages(50..80), Some("f4.1-50")));
@@ -217,17 +236,25 @@ fn found_step_is_shown_although_its_run_was_folded() {
 
 #[test]
 fn row_and_turn_are_copied_as_text() {
-    let rows = [prompt_row(2, "Fix it\nnow"), failed_run_row(3), text_row(4, "message", "It is **fixed**.")];
+    let rows = [
+        prompt_row(2, "Fix it\nnow"),
+        failed_run_row(3),
+        text_row(4, "message", "It is **fixed**."),
+    ];
     let (mut scene, _) = open_transcript(60, 20, &rows);
     scene.press("G y");
     assert_eq!(copied(&mut scene).as_deref(), Some("It is **fixed**."));
     scene.press("Y");
-    assert_eq!(copied(&mut scene).as_deref(), Some("> Fix it\n> now\n\n[cargo test]\n\nIt is **fixed**."));
+    assert_eq!(
+        copied(&mut scene).as_deref(),
+        Some("> Fix it\n> now\n\n[cargo test]\n\nIt is **fixed**.")
+    );
 }
 
 #[test]
 fn step_that_joins_a_folded_run_gives_its_selection_to_the_run() {
-    let rows = [edit_row(2, "a"), edit_row(3, "b"), tool_row(4, "edit", "Edit c", "running", json!({}))];
+    let rows =
+        [edit_row(2, "a"), edit_row(3, "b"), tool_row(4, "edit", "Edit c", "running", json!({}))];
     let (mut scene, stream) = open_transcript(60, 20, &rows);
     scene.press("G");
     assert!(selected_line(&scene).contains("Edit   c"), "{}", scene.text());
@@ -240,13 +267,17 @@ fn step_that_joins_a_folded_run_gives_its_selection_to_the_run() {
 #[test]
 fn long_row_is_read_through_line_by_line() {
     let long: String = (0..60).map(|number| format!("line {number}\n\n")).collect();
-    let (mut scene, _) =
-        open_transcript(60, 20, &[prompt_row(2, "Tell"), text_row(3, "message", &long), text_row(4, "message", "end")]);
+    let (mut scene, _) = open_transcript(
+        60,
+        20,
+        &[prompt_row(2, "Tell"), text_row(3, "message", &long), text_row(4, "message", "end")],
+    );
     scene.press("g j");
     let mut seen = 0;
     for _ in 0..60 {
         let text = scene.text();
-        while text.contains(&format!("line {seen}\n")) || text.contains(&format!("▌line {seen}\n")) {
+        while text.contains(&format!("line {seen}\n")) || text.contains(&format!("▌line {seen}\n"))
+        {
             seen += 1;
         }
         scene.press("j");

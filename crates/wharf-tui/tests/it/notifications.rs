@@ -27,7 +27,11 @@ fn change(scene: &mut Scene, changed: Value) {
 }
 
 fn count_notices(scene: &mut Scene) -> usize {
-    scene.take_effects().iter().filter(|effect| matches!(effect, TuiEffect::Notify { .. })).count()
+    scene
+        .take_effects()
+        .iter()
+        .filter(|effect| matches!(effect, TuiEffect::Notify { .. }))
+        .count()
 }
 
 #[test]
@@ -35,7 +39,10 @@ fn question_that_came_while_the_host_was_lost_is_announced() {
     let mut scene = start_unwatched();
     scene.list(&[session("sess_a", "Fix the parser", json!({}))]);
     assert_eq!(count_notices(&mut scene), 0);
-    scene.feed(TuiInput::List(StreamInput::Lost { reason: "gone".to_owned(), retry_in: Some(Duration::from_secs(1)) }));
+    scene.feed(TuiInput::List(StreamInput::Lost {
+        reason: "gone".to_owned(),
+        retry_in: Some(Duration::from_secs(1)),
+    }));
     scene.feed(TuiInput::List(StreamInput::Connected));
     scene.list(&[needs("needs_answer", "1-14")]);
     assert_eq!(count_notices(&mut scene), 1);

@@ -49,7 +49,9 @@ fn lose_answer(scene: &mut Scene, call: CallId) {
 fn kept_on_disk(scene: &mut Scene) -> Option<String> {
     let mut newest_first = scene.take_effects().into_iter().rev();
     newest_first.find_map(|effect| match effect {
-        TuiEffect::SaveDraft { key, text } if key == DraftKey::Session("sess_a".to_owned()) => Some(text),
+        TuiEffect::SaveDraft { key, text } if key == DraftKey::Session("sess_a".to_owned()) => {
+            Some(text)
+        }
         _ => None,
     })
 }
@@ -129,7 +131,8 @@ fn prompt_that_a_frozen_host_has_got_is_sent_again_only_if_no_answer_follows() {
             scene.answer(call, &json!({}));
         }
         scene.wait(Duration::from_secs(10));
-        let again: Vec<ApiCall> = sent_prompts(&mut scene).into_iter().map(|(_, call)| call).collect();
+        let again: Vec<ApiCall> =
+            sent_prompts(&mut scene).into_iter().map(|(_, call)| call).collect();
         assert_eq!(again, if answers { vec![] } else { vec![first] });
     }
 }
@@ -141,7 +144,10 @@ fn prompt_outlives_the_loss_of_its_host() {
     let (call, first) = sent_prompts(&mut scene).remove(0);
     lose_answer(&mut scene, call);
     let retry_in = Some(Duration::from_secs(1));
-    scene.feed(TuiInput::List(StreamInput::Lost { reason: "no host is running".to_owned(), retry_in }));
+    scene.feed(TuiInput::List(StreamInput::Lost {
+        reason: "no host is running".to_owned(),
+        retry_in,
+    }));
     scene.wait(Duration::from_secs(30));
     assert_eq!(sent_prompts(&mut scene), []);
     scene.feed(TuiInput::List(StreamInput::Connected));
@@ -155,7 +161,10 @@ fn refused_prompt_comes_back_and_lets_the_next_one_go() {
     send(&mut scene, "first");
     send(&mut scene, "second");
     let (call, _) = sent_prompts(&mut scene).remove(0);
-    let failure = ApiFailure { code: Some(ErrorCode::QUEUE_FULL), text: "the queue is full".to_owned() };
+    let failure = ApiFailure {
+        code: Some(ErrorCode::QUEUE_FULL),
+        text: "the queue is full".to_owned(),
+    };
     scene.feed(TuiInput::Answer { call, answer: Err(failure) });
     let text = scene.text();
     assert!(text.contains("❯ first") && text.contains("not sent: the queue is full"), "{text}");
@@ -254,7 +263,10 @@ fn same_text_after_another_prompt_is_another_prompt() {
 #[test]
 fn prompts_of_a_session_that_is_not_open_are_sent_too() {
     let mut scene = open_session();
-    scene.list(&[session("sess_a", "Fix the parser", json!({})), session("sess_b", "Other", json!({}))]);
+    scene.list(&[
+        session("sess_a", "Fix the parser", json!({})),
+        session("sess_b", "Other", json!({})),
+    ]);
     send(&mut scene, "once");
     let (call, first) = sent_prompts(&mut scene).remove(0);
     scene.press("ctrl-t down enter");

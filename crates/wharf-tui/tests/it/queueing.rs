@@ -17,8 +17,10 @@ fn open_session() -> (Scene, StreamId) {
             "acceptedAt": "2026-11-17T09:59:00.000Z" })
     };
     let mut first = page(about, &[text_row(3, "message", "hello")], &[]);
-    first["state"]["queue"] =
-        json!([waiting(0, "prm_1", "then the changelog", "zed"), waiting(1, "prm_2", "and open a PR", "wharf")]);
+    first["state"]["queue"] = json!([
+        waiting(0, "prm_1", "then the changelog", "zed"),
+        waiting(1, "prm_2", "and open a PR", "wharf")
+    ]);
     scene.rows(stream, "page", first);
     scene.take_effects();
     (scene, stream)
@@ -42,7 +44,10 @@ fn up_in_an_empty_composer_edits_the_last_waiting_prompt() {
     check_frame(&scene, "queue_edit_60x20");
     scene.press("enter");
     let body = r#"{"prompt":"and open a PR!","keepAttachments":true}"#;
-    assert_eq!(calls(&mut scene), [("Patch".to_owned(), "/queue/prm_2".to_owned(), body.to_owned())]);
+    assert_eq!(
+        calls(&mut scene),
+        [("Patch".to_owned(), "/queue/prm_2".to_owned(), body.to_owned())]
+    );
     assert!(!scene.text().contains("editing below"), "{}", scene.text());
 }
 
@@ -53,7 +58,11 @@ fn esc_leaves_the_waiting_prompt_as_it_was() {
     assert!(scene.text().contains("❯ then the changelog"), "{}", scene.text());
     scene.type_text("!");
     scene.press("esc");
-    assert!(!scene.text().contains("changelog!") && !scene.text().contains("Esc again"), "{}", scene.text());
+    assert!(
+        !scene.text().contains("changelog!") && !scene.text().contains("Esc again"),
+        "{}",
+        scene.text()
+    );
     assert_eq!(calls(&mut scene), []);
 }
 
@@ -64,7 +73,10 @@ fn waiting_prompts_are_moved_and_removed() {
     let moved = ("Patch".to_owned(), "/queue/prm_2".to_owned(), r#"{"position":0}"#.to_owned());
     assert_eq!(calls(&mut scene), [moved]);
     scene.press("ctrl-x d");
-    assert_eq!(calls(&mut scene), [("Delete".to_owned(), "/queue/prm_2".to_owned(), String::new())]);
+    assert_eq!(
+        calls(&mut scene),
+        [("Delete".to_owned(), "/queue/prm_2".to_owned(), String::new())]
+    );
 }
 
 #[test]
@@ -91,14 +103,16 @@ fn send_now_asks_once_per_session_and_interrupts() {
     let body = r#"{"prompt":"stop that","interrupt":true}"#.to_owned();
     assert_eq!(calls(&mut scene), [("Post".to_owned(), "/prompt".to_owned(), body)]);
     scene.press("ctrl-x enter");
-    assert_eq!(calls(&mut scene), [("Post".to_owned(), "/queue/prm_1/send".to_owned(), "{}".to_owned())]);
+    assert_eq!(
+        calls(&mut scene),
+        [("Post".to_owned(), "/queue/prm_1/send".to_owned(), "{}".to_owned())]
+    );
 }
 
 #[test]
 fn shortened_prompt_is_read_whole_before_it_is_edited() {
     let (mut scene, stream) = open_session();
-    let short =
-        json!({ "promptId": "prm_1", "position": 0, "text": "a long…", "shortened": true, "attachments": ["image"] });
+    let short = json!({ "promptId": "prm_1", "position": 0, "text": "a long…", "shortened": true, "attachments": ["image"] });
     scene.rows(stream, "state", json!({ "queue": [short] }));
     scene.press("up");
     let (call, read) = scene.take_calls().pop().unwrap();
@@ -108,7 +122,11 @@ fn shortened_prompt_is_read_whole_before_it_is_edited() {
         call,
         &json!({ "promptId": "prm_1", "position": 0, "text": "a long prompt", "attachments": ["image"] }),
     );
-    assert!(scene.text().contains("❯ a long prompt") && scene.text().contains("editing below"), "{}", scene.text());
+    assert!(
+        scene.text().contains("❯ a long prompt") && scene.text().contains("editing below"),
+        "{}",
+        scene.text()
+    );
     scene.press("enter");
     assert_eq!(calls(&mut scene)[0].2, r#"{"prompt":"a long prompt","keepAttachments":true}"#);
 
@@ -119,5 +137,9 @@ fn shortened_prompt_is_read_whole_before_it_is_edited() {
         call,
         &json!({ "promptId": "prm_1", "position": 0, "text": "a long prompt", "attachments": ["image"] }),
     );
-    assert!(scene.text().contains("❯ something else"), "typed text is not replaced: {}", scene.text());
+    assert!(
+        scene.text().contains("❯ something else"),
+        "typed text is not replaced: {}",
+        scene.text()
+    );
 }

@@ -38,8 +38,11 @@ impl SeededNumbers {
 
 /// Returns every key of the table and some that type.
 fn list_keys() -> Vec<KeyPress> {
-    let bound = all_bindings().flat_map(|binding| binding.keys.iter()).flat_map(|keys| keys.split(' '));
-    let typed = ['x', '日', '\u{301}', '\u{202e}', '👍', '/', '@', '9'].map(|c| KeyPress::plain(KeyCode::Char(c)));
+    let bound = all_bindings()
+        .flat_map(|binding| binding.keys.iter())
+        .flat_map(|keys| keys.split(' '));
+    let typed = ['x', '日', '\u{301}', '\u{202e}', '👍', '/', '@', '9']
+        .map(|c| KeyPress::plain(KeyCode::Char(c)));
     bound.filter_map(KeyPress::parse).chain(typed).collect()
 }
 
@@ -65,10 +68,16 @@ fn send_hostile_row(scene: &mut Scene, stream: wharf_tui::StreamId, numbers: &mu
         2 => text_row(seq, "prompt", &text),
         _ => ask_row(seq, &text),
     };
-    let asks: Vec<&str> = if row["kind"] == "ask" { vec![row["id"].as_str().unwrap()] } else { Vec::new() };
-    let about = session("sess_a", &text, json!({ "turn": numbers.pick(&["idle", "running", "awaiting_input"]) }));
+    let asks: Vec<&str> =
+        if row["kind"] == "ask" { vec![row["id"].as_str().unwrap()] } else { Vec::new() };
+    let about = session(
+        "sess_a",
+        &text,
+        json!({ "turn": numbers.pick(&["idle", "running", "awaiting_input"]) }),
+    );
     let mut page = page(about.clone(), std::slice::from_ref(&row), &asks);
-    page["state"]["queue"] = json!([{ "promptId": "p", "position": 0, "text": text, "sender": text }]);
+    page["state"]["queue"] =
+        json!([{ "promptId": "p", "position": 0, "text": text, "sender": text }]);
     page["state"]["settings"] = json!({ "id": "a", "options": [], "commands": [{ "name": text }],
         "modes": { "current": "a", "all": [{ "id": "a", "name": text }, { "id": "b", "name": "b" }] } });
     scene.list(&[about, session("sess_b", "Two", json!({ "forkable": true }))]);
@@ -82,7 +91,8 @@ fn answer_badly(scene: &mut Scene, stream: &mut wharf_tui::StreamId, numbers: &m
         match effect {
             TuiEffect::OpenRows { stream: opened, .. } => *stream = opened,
             TuiEffect::Call { id, .. } => match numbers.below(3) {
-                0 => scene.answer(id, &numbers.pick(&[json!({}), json!([]), json!("x"), Value::Null])),
+                0 => scene
+                    .answer(id, &numbers.pick(&[json!({}), json!([]), json!("x"), Value::Null])),
                 1 => {
                     let failure = ApiFailure { code: None, text: numbers.pick(&hostile_texts()) };
                     scene.feed(TuiInput::Answer { call: id, answer: Err(failure) });
@@ -107,14 +117,16 @@ fn ten_thousand_random_keys_with_hostile_rows_do_not_panic() {
         match numbers.below(20) {
             0 | 1 => send_hostile_row(&mut scene, stream, &mut numbers),
             // Pastes add up in the composer: short ones keep the test fast.
-            2 => scene.feed(TuiInput::Paste(numbers.pick(&hostile_texts()).chars().take(40).collect())),
+            2 => scene
+                .feed(TuiInput::Paste(numbers.pick(&hostile_texts()).chars().take(40).collect())),
             3 => {
                 let (width, height) = (numbers.below(130) as u16, numbers.below(45) as u16);
                 scene.feed(TuiInput::Resized(ScreenSize { width, height }));
             }
             4 => scene.feed(TuiInput::TerminalFocus(numbers.below(2) == 0)),
             5 => {
-                let lost = StreamInput::Lost { reason: numbers.pick(&hostile_texts()), retry_in: None };
+                let lost =
+                    StreamInput::Lost { reason: numbers.pick(&hostile_texts()), retry_in: None };
                 scene.feed(TuiInput::List(lost));
                 scene.feed(TuiInput::List(StreamInput::Connected));
             }
@@ -124,9 +136,13 @@ fn ten_thousand_random_keys_with_hostile_rows_do_not_panic() {
         answer_badly(&mut scene, &mut stream, &mut numbers);
         if round % 4 == 0 {
             let frame = view(&scene.state);
-            let is_clean =
-                |symbol: &str| !symbol.chars().any(|c| c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c));
-            assert!(frame.buffer.content().iter().all(|cell| is_clean(cell.symbol())), "round {round}");
+            let is_clean = |symbol: &str| {
+                !symbol.chars().any(|c| c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c))
+            };
+            assert!(
+                frame.buffer.content().iter().all(|cell| is_clean(cell.symbol())),
+                "round {round}"
+            );
         }
     }
 }

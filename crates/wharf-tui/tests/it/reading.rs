@@ -31,7 +31,9 @@ fn diff_fills_the_screen_file_by_file() {
         let TuiEffect::Copy(text) = effect else { return None };
         Some(text)
     });
-    assert!(copied.is_some_and(|text| text.starts_with("--- src/parser.rs\n+++ src/parser.rs\n@@ -41,3 +41,4 @@\n")));
+    assert!(copied.is_some_and(|text| {
+        text.starts_with("--- src/parser.rs\n+++ src/parser.rs\n@@ -41,3 +41,4 @@\n")
+    }));
     narrow.press("q");
     assert!(narrow.text().contains("Edit   src/parser.rs"));
 }
@@ -51,7 +53,11 @@ fn whole_output_is_read_page_by_page() {
     scene.answer(calls[0].0, &answer);
     check_frame(&scene, "output_80x20");
     scene.press("o");
-    assert!(scene.take_effects().contains(&TuiEffect::RunPager("first\nsecond\n".to_owned())));
+    assert!(
+        scene
+            .take_effects()
+            .contains(&TuiEffect::RunPager("first\nsecond\n".to_owned()))
+    );
 }
 
 #[test]
@@ -60,12 +66,17 @@ fn refused_text_leaves_the_part_that_the_row_has() {
     scene.press("k j v");
     let calls = scene.take_calls();
     scene.refuse(calls[0].0, "too many answers");
-    assert!(scene.text().contains("assertion failed") && !scene.text().contains("loading"), "{}", scene.text());
+    assert!(
+        scene.text().contains("assertion failed") && !scene.text().contains("loading"),
+        "{}",
+        scene.text()
+    );
 }
 
 #[test]
 fn changed_files_lead_to_their_newest_change() {
-    let (mut scene, _) = open_transcript(80, 20, &[prompt_row(2, "Fix it"), edit_row(3, "src/parser.rs")]);
+    let (mut scene, _) =
+        open_transcript(80, 20, &[prompt_row(2, "Fix it"), edit_row(3, "src/parser.rs")]);
     scene.press("c");
     let calls = scene.take_calls();
     assert_eq!(calls[0].1.path, "/sessions/sess_a/changes");
@@ -123,16 +134,22 @@ fn plan_is_pinned_and_opens() {
 #[test]
 fn no_size_of_the_screen_is_too_small_for_reading_and_finding() {
     let mut edit = edit_row(3, "src/parser.rs");
-    edit["output"] = json!({ "text": "日本\n", "bytes": 7, "lines": 1, "exitCode": 0, "signal": null });
+    edit["output"] =
+        json!({ "text": "日本\n", "bytes": 7, "lines": 1, "exitCode": 0, "signal": null });
     for keys in ["v", "v ]", "v w", "/ a", "/ a enter", "enter", "p"] {
-        let (mut scene, _) = open_transcript(80, 24, &[prompt_row(2, "Fix it"), edit.clone(), failed_run_row(4)]);
+        let (mut scene, _) =
+            open_transcript(80, 24, &[prompt_row(2, "Fix it"), edit.clone(), failed_run_row(4)]);
         scene.feed(TuiInput::TerminalFocus(false));
         scene.press(&format!("g j {keys}"));
         for width in 0..40 {
             for height in 0..16 {
                 scene.feed(TuiInput::Resized(ScreenSize { width, height }));
                 let frame = view(&scene.state);
-                assert_eq!((frame.buffer.area().width, frame.buffer.area().height), (width, height), "{keys}");
+                assert_eq!(
+                    (frame.buffer.area().width, frame.buffer.area().height),
+                    (width, height),
+                    "{keys}"
+                );
             }
         }
     }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use wharf_api::{RowStreamEvent, SessionStreamEvent};
 use wharf_tui::keymap::KeyPress;
 use wharf_tui::{
-    ApiCall, ApiFailure, CallId, HostReady, Moment, ScreenSize, StreamId, StreamInput, TuiEffect, TuiInput, TuiOptions,
-    TuiState, update, view,
+    ApiCall, ApiFailure, CallId, HostReady, Moment, ScreenSize, StreamId, StreamInput, TuiEffect,
+    TuiInput, TuiOptions, TuiState, update, view,
 };
 
 /// 2026-11-17T10:00:00Z.
@@ -42,7 +42,13 @@ impl Scene {
 
     pub(crate) fn starting(options: TuiOptions) -> Self {
         let now = Moment { elapsed: Duration::ZERO, unix_millis: START_MILLIS };
-        Self { state: TuiState::new(options, now), now, effects: Vec::new(), issued: Vec::new(), is_frozen: false }
+        Self {
+            state: TuiState::new(options, now),
+            now,
+            effects: Vec::new(),
+            issued: Vec::new(),
+            is_frozen: false,
+        }
     }
 
     pub(crate) fn feed(&mut self, input: TuiInput) {
@@ -86,7 +92,11 @@ impl Scene {
         while let Some(wake) = self.state.next_wake().filter(|wake| *wake <= end) {
             self.set_time(wake.max(self.now.elapsed));
             self.feed(TuiInput::Tick);
-            assert!(self.state.next_wake().is_none_or(|next| next > wake), "a deadline stays due: {:?}", self.state);
+            assert!(
+                self.state.next_wake().is_none_or(|next| next > wake),
+                "a deadline stays due: {:?}",
+                self.state
+            );
         }
         self.set_time(end);
         self.feed(TuiInput::Tick);

@@ -31,7 +31,10 @@ fn session_is_renamed_archived_and_muted_by_a_key() {
     scene.type_text("!");
     check_frame(&scene, "rename_80x24");
     scene.press("enter");
-    assert_eq!(last_call(&mut scene), call("Patch", "/sessions/sess_a", r#"{"title":"Fix the parser!"}"#));
+    assert_eq!(
+        last_call(&mut scene),
+        call("Patch", "/sessions/sess_a", r#"{"title":"Fix the parser!"}"#)
+    );
     scene.press("x");
     assert_eq!(last_call(&mut scene), call("Patch", "/sessions/sess_a", r#"{"archived":true}"#));
     scene.press("z");
@@ -91,12 +94,23 @@ fn search_opens_the_session_at_the_found_row() {
     check_frame(&scene, "search_80x24");
     scene.press("enter");
     let stream = scene.opened_stream();
-    let mut newest = page(session("sess_a", "Fix the parser", json!({})), &[text_row(9, "message", "newest")], &[]);
+    let mut newest = page(
+        session("sess_a", "Fix the parser", json!({})),
+        &[text_row(9, "message", "newest")],
+        &[],
+    );
     newest["before"] = json!("1-9");
     scene.rows(stream, "page", newest);
     let (id, call) = scene.take_calls().pop().unwrap();
-    assert_eq!(call.path, "/sessions/sess_a/rows?limit=100&before=1-9", "older rows are loaded up to the hit");
-    let older = page(session("sess_a", "x", json!({})), &[text_row(3, "message", "it drops the last line")], &[]);
+    assert_eq!(
+        call.path, "/sessions/sess_a/rows?limit=100&before=1-9",
+        "older rows are loaded up to the hit"
+    );
+    let older = page(
+        session("sess_a", "x", json!({})),
+        &[text_row(3, "message", "it drops the last line")],
+        &[],
+    );
     scene.answer(id, &older);
     assert!(scene.text().contains("▌it drops the last line"), "{}", scene.text());
 }
@@ -132,7 +146,8 @@ fn palette_command_means_the_open_session_unless_the_list_has_the_focus() {
 #[test]
 fn ctrl_n_goes_through_the_sessions_that_wait_the_longest_waiting_first() {
     let mut scene = Scene::connected(80, 24);
-    let asking = |id: &str, since: &str| session(id, id, attention("needs_answer", since, Some("may I?")));
+    let asking =
+        |id: &str, since: &str| session(id, id, attention("needs_answer", since, Some("may I?")));
     let newer = asking("newer", "2026-11-17T09:58:00.000Z");
     let older = asking("older", "2026-11-17T09:30:00.000Z");
     scene.list(&[newer, older, session("quiet", "quiet", json!({}))]);

@@ -26,14 +26,17 @@ fn open_with_long_names(width: u16, height: u16) -> Scene {
     let waiting = |position: u64, text: &str| -> Value {
         json!({ "promptId": format!("prm_{position}"), "position": position, "text": text, "sender": "zed" })
     };
-    first["state"]["queue"] = json!([waiting(0, "then the changelog"), waiting(1, "and open a PR")]);
+    first["state"]["queue"] =
+        json!([waiting(0, "then the changelog"), waiting(1, "and open a PR")]);
     scene.rows(stream, "page", first);
     scene
 }
 
 #[test]
 fn context_and_cost_stay_in_view_with_long_names() {
-    for (width, shown) in [(120, "Opus 4.5 with a very long context · 38 % · $0.41"), (80, "38 % · $0.41")] {
+    for (width, shown) in
+        [(120, "Opus 4.5 with a very long context · 38 % · $0.41"), (80, "38 % · $0.41")]
+    {
         let mut scene = open_with_long_names(width, 24);
         scene.press("ctrl-t ctrl-t");
         let text = scene.text();
@@ -51,14 +54,20 @@ fn queue_shrinks_to_one_line_on_a_low_screen() {
     assert!(high.text().contains("2 and open a PR"), "{}", high.text());
     for height in [8, 12] {
         let low = open_with_long_names(80, height);
-        assert!(low.text().contains("─ Queue 2 · then the changelog ─"), "{height}: {}", low.text());
+        assert!(
+            low.text().contains("─ Queue 2 · then the changelog ─"),
+            "{height}: {}",
+            low.text()
+        );
         assert!(!low.text().contains("and open a PR"), "{height}: {}", low.text());
     }
 }
 
 #[test]
 fn screen_that_is_too_small_says_how_large_it_should_be() {
-    for (width, height, is_small) in [(60, 12, false), (59, 12, true), (60, 11, true), (30, 6, true)] {
+    for (width, height, is_small) in
+        [(60, 12, false), (59, 12, true), (60, 11, true), (30, 6, true)]
+    {
         let scene = open_with_long_names(width, height);
         let says = format!("needs 60×12 cells, has {width}×{height}");
         assert_eq!(scene.text().contains(&says), is_small, "{width}x{height}: {}", scene.text());
@@ -71,7 +80,10 @@ fn screen_that_is_too_small_says_how_large_it_should_be() {
 fn name_of_a_host_on_another_machine_stands_in_the_list() {
     let size = ScreenSize { width: 60, height: 20 };
     let mut scene = Scene::starting(TuiOptions { size, ..TuiOptions::default() });
-    scene.feed(TuiInput::HostReady(HostReady { host_name: Some("build-box".to_owned()), session: None }));
+    scene.feed(TuiInput::HostReady(HostReady {
+        host_name: Some("build-box".to_owned()),
+        session: None,
+    }));
     scene.list(&[session("sess_a", "Fix the parser", json!({}))]);
     assert!(scene.text().starts_with(" Sessions · host: build-box"), "{}", scene.text());
 }

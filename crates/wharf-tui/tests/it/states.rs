@@ -32,7 +32,8 @@ fn open_session(scene: &mut Scene, members: Value) {
 
 #[test]
 fn failed_start_is_a_card_with_the_reason_and_the_ways_on() {
-    let mut scene = open_with(json!({ "status": "error", "endReason": "start_failed", "exitCode": 1,
+    let mut scene =
+        open_with(json!({ "status": "error", "endReason": "start_failed", "exitCode": 1,
         "message": "claude ended before it was ready\nError: no such model", "resumable": true }));
     check_frame(&scene, "start_failed_80x24");
     scene.press("ctrl-x r");
@@ -45,8 +46,9 @@ fn failed_start_is_a_card_with_the_reason_and_the_ways_on() {
 
 #[test]
 fn killed_session_closes_its_composer_and_says_how_it_comes_back() {
-    let mut scene =
-        open_with(json!({ "status": "killed", "endReason": "user", "endedAt": "2026-11-17T09:55:00.000Z" }));
+    let mut scene = open_with(
+        json!({ "status": "killed", "endReason": "user", "endedAt": "2026-11-17T09:55:00.000Z" }),
+    );
     check_frame(&scene, "killed_80x24");
     scene.type_text("hello");
     assert!(!scene.text().contains("❯ hello"), "{}", scene.text());
@@ -54,10 +56,15 @@ fn killed_session_closes_its_composer_and_says_how_it_comes_back() {
 
 #[test]
 fn slow_start_is_explained_and_its_seconds_run() {
-    let mut scene = open_with(json!({ "status": "starting", "startedAt": "2026-11-17T09:59:54.000Z" }));
+    let mut scene =
+        open_with(json!({ "status": "starting", "startedAt": "2026-11-17T09:59:54.000Z" }));
     assert!(scene.text().contains("» starting claude · 6 s · Enter queues"), "{}", scene.text());
     scene.wait(Duration::from_secs(10));
-    assert!(scene.text().contains("16 s · the first start may download the adapter"), "{}", scene.text());
+    assert!(
+        scene.text().contains("16 s · the first start may download the adapter"),
+        "{}",
+        scene.text()
+    );
 }
 
 #[test]
@@ -65,10 +72,18 @@ fn sleeping_paused_and_interrupted_sessions_are_told_apart() {
     let asleep = open_with(json!({ "status": "exited", "endReason": "idle" }));
     let mut stopped = open_with(json!({ "status": "killed", "endReason": "host_shutdown" }));
     stopped.type_text("wake up");
-    assert!(stopped.text().contains("❯ wake up"), "a stopped host closes no composer: {}", stopped.text());
+    assert!(
+        stopped.text().contains("❯ wake up"),
+        "a stopped host closes no composer: {}",
+        stopped.text()
+    );
     assert!(asleep.text().contains("z asleep · the next prompt wakes it"), "{}", asleep.text());
     let paused = open_with(json!({ "paused": "storage_full" }));
-    assert!(paused.text().contains("paused: disk full · kill and interrupt work"), "{}", paused.text());
+    assert!(
+        paused.text().contains("paused: disk full · kill and interrupt work"),
+        "{}",
+        paused.text()
+    );
 }
 
 #[test]
@@ -79,7 +94,10 @@ fn countdown_of_an_interrupt_is_the_timeout_of_the_host() {
 
     let mut scene = Scene::connected(80, 24);
     let asked = scene.take_calls();
-    let (call, _) = asked.iter().find(|(_, call)| call.path == "/host").expect("the host is not asked");
+    let (call, _) = asked
+        .iter()
+        .find(|(_, call)| call.path == "/host")
+        .expect("the host is not asked");
     scene.answer(*call, &host_info(json!({ "cancelTimeoutMs": 45_000 })));
     open_session(&mut scene, json!({ "turn": "running" }));
     scene.press("esc esc");

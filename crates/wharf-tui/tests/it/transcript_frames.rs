@@ -68,7 +68,8 @@ pub(crate) fn edit_row(seq: u64, path: &str) -> Value {
 
 pub(crate) fn failed_run_row(seq: u64) -> Value {
     let text = "compiling\none\ntwo\nthree\nassertion failed\n  left: 3\n right: 4\n";
-    let cut = json!({ "bytes": 182_034, "missingLines": 2211, "whole": "rows/1-7/text?part=output" });
+    let cut =
+        json!({ "bytes": 182_034, "missingLines": 2211, "whole": "rows/1-7/text?part=output" });
     tool_row(
         seq,
         "execute",
@@ -112,7 +113,13 @@ fn steps() -> Vec<Value> {
     child["parent"] = json!("1-10");
     vec![
         prompt_row(2, "Fix it"),
-        tool_row(3, "read", "Read src/parser.rs", "completed", json!({ "input": { "path": "src/parser.rs" } })),
+        tool_row(
+            3,
+            "read",
+            "Read src/parser.rs",
+            "completed",
+            json!({ "input": { "path": "src/parser.rs" } }),
+        ),
         edit_row(4, "src/parser.rs"),
         edit_row(5, "tests/parser.rs"),
         thought,
@@ -129,7 +136,12 @@ fn steps() -> Vec<Value> {
         ),
         child,
         row(12, "message", "", image),
-        row(13, "notice", "", json!({ "what": "mode", "level": "info", "text": "mode: plan → build" })),
+        row(
+            13,
+            "notice",
+            "",
+            json!({ "what": "mode", "level": "info", "text": "mode: plan → build" }),
+        ),
         turn_end_row(14),
     ]
 }
@@ -154,7 +166,8 @@ fn session_without_rows_tells_its_agent_and_some_commands() {
     scene.press("enter");
     let stream = scene.opened_stream();
     let mut first = page(about, &[], &[]);
-    let command = |name: &str, description: &str| json!({ "name": name, "description": description });
+    let command =
+        |name: &str, description: &str| json!({ "name": name, "description": description });
     first["state"]["settings"] = json!({ "id": "sess_a", "options": [], "commands": [
         command("compact", "Shorten the conversation"), command("review", "Review a change"), command("init", "Begin"),
         command("more", "Not shown")] });
@@ -164,14 +177,21 @@ fn session_without_rows_tells_its_agent_and_some_commands() {
 
 #[test]
 fn session_that_failed_to_start_tells_why() {
-    let failed =
-        session("sess_a", "Fix the parser", json!({ "status": "failed", "message": "the agent exited (code 1)" }));
+    let failed = session(
+        "sess_a",
+        "Fix the parser",
+        json!({ "status": "failed", "message": "the agent exited (code 1)" }),
+    );
     let mut scene = Scene::connected(60, 20);
     scene.list(std::slice::from_ref(&failed));
     scene.press("enter");
     let stream = scene.opened_stream();
     scene.rows(stream, "page", page(failed, &[], &[]));
-    assert!(scene.text().contains("claude in ~/blog · failed: the agent exited (code 1)"), "{}", scene.text());
+    assert!(
+        scene.text().contains("claude in ~/blog · failed: the agent exited (code 1)"),
+        "{}",
+        scene.text()
+    );
 }
 
 #[test]
@@ -188,5 +208,8 @@ fn session_without_rows_leaves_the_reason_to_its_card() {
     let stream = scene.opened_stream();
     scene.rows(stream, "page", page(failed, &[], &[]));
     let text = scene.text();
-    assert!(text.contains("! claude did not start") && text.contains("\n claude in ~/blog\n"), "{text}");
+    assert!(
+        text.contains("! claude did not start") && text.contains("\n claude in ~/blog\n"),
+        "{text}"
+    );
 }

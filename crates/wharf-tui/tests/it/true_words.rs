@@ -10,7 +10,11 @@ use crate::scene::{Scene, ask_row, page, session, text_row};
 #[test]
 fn keys_after_the_prefix_act_in_both_cases() {
     let mut scene = Scene::connected(80, 24);
-    let about = session("sess_a", "Fix the parser", json!({ "status": "error", "endReason": "start_failed" }));
+    let about = session(
+        "sess_a",
+        "Fix the parser",
+        json!({ "status": "error", "endReason": "start_failed" }),
+    );
     scene.list(std::slice::from_ref(&about));
     scene.press("enter");
     let stream = scene.opened_stream();
@@ -19,7 +23,10 @@ fn keys_after_the_prefix_act_in_both_cases() {
         scene.take_effects();
         scene.press(keys);
         let calls = scene.take_calls();
-        assert!(calls.iter().any(|(_, call)| call.path == "/sessions/sess_a/resume"), "{keys}: {calls:?}");
+        assert!(
+            calls.iter().any(|(_, call)| call.path == "/sessions/sess_a/resume"),
+            "{keys}: {calls:?}"
+        );
     }
 }
 
@@ -59,7 +66,11 @@ fn each_press_goes_to_the_mode_after_the_last_one() {
     scene.refuse(calls[1].0, "the agent is gone");
     scene.press("shift-tab");
     let calls = scene.take_calls();
-    assert_eq!(calls[0].1.body.as_deref(), Some(r#"{"mode":"build"}"#), "a refused mode is not the current one");
+    assert_eq!(
+        calls[0].1.body.as_deref(),
+        Some(r#"{"mode":"build"}"#),
+        "a refused mode is not the current one"
+    );
 }
 
 #[test]

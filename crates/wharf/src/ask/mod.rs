@@ -3,7 +3,9 @@
 mod form;
 
 use serde_json::Value;
-use wharf_api::{AnswerAction, AnswerArgs, Answered, AskList, AskOption, AskSubject, AskType, OpenAsk};
+use wharf_api::{
+    AnswerAction, AnswerArgs, Answered, AskList, AskOption, AskSubject, AskType, OpenAsk,
+};
 
 use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::{Exit, Failure};
@@ -44,8 +46,13 @@ impl AskQuestion {
 }
 
 /// Lists the open asks of a session.
-pub(crate) async fn list_open_asks(client: &HostClient, session: &str) -> anyhow::Result<Vec<AnswerableAsk>> {
-    let AskList { asks } = client.fetch_json(&HostCall::get(url_path(&["sessions", session, "asks"]))).await?;
+pub(crate) async fn list_open_asks(
+    client: &HostClient,
+    session: &str,
+) -> anyhow::Result<Vec<AnswerableAsk>> {
+    let AskList { asks } = client
+        .fetch_json(&HostCall::get(url_path(&["sessions", session, "asks"])))
+        .await?;
     Ok(asks.into_iter().map(AnswerableAsk).collect())
 }
 
@@ -56,7 +63,12 @@ pub(crate) async fn send_answer(
     ask: &AnswerableAsk,
     choice: &AskChoice,
 ) -> anyhow::Result<Answered> {
-    client.fetch_json(&HostCall::post(url_path(&["sessions", session, "asks", &ask.id()]), &choice.body)).await
+    client
+        .fetch_json(&HostCall::post(
+            url_path(&["sessions", session, "asks", &ask.id()]),
+            &choice.body,
+        ))
+        .await
 }
 
 impl AnswerableAsk {
@@ -90,7 +102,10 @@ impl AnswerableAsk {
 
     /// Returns the question that a person at the terminal answers with a choice.
     pub(crate) fn choice_question(&self, screen: Screen) -> AskQuestion {
-        AskQuestion { lines: self.to_lines(screen), prompt: "  your answer: ".to_owned() }
+        AskQuestion {
+            lines: self.to_lines(screen),
+            prompt: "  your answer: ".to_owned(),
+        }
     }
 
     /// Returns the question for the present field of a form, with the subject of the form before it.
@@ -111,14 +126,18 @@ impl AnswerableAsk {
     pub(crate) fn describe_answers(&self) -> String {
         match self.form() {
             Some(form) => format!("accept {} (or decline, cancel)", form.describe_pairs()),
-            None => self.choices().iter().map(AskChoice::printable_id).collect::<Vec<_>>().join("|"),
+            None => {
+                self.choices().iter().map(AskChoice::printable_id).collect::<Vec<_>>().join("|")
+            }
         }
     }
 
     /// Returns the possible answers, without the cancellation of a permission.
     pub(crate) fn choices(&self) -> Vec<AskChoice> {
         if !self.is_permission() {
-            return [AnswerAction::Accept, AnswerAction::Decline, AnswerAction::Cancel].map(action_choice).into();
+            return [AnswerAction::Accept, AnswerAction::Decline, AnswerAction::Cancel]
+                .map(action_choice)
+                .into();
         }
         let choice = |AskOption { option_id, name, kind }: &AskOption| AskChoice {
             id: option_id.clone(),
@@ -140,7 +159,8 @@ impl AnswerableAsk {
         let meant_low = meant.to_lowercase();
         let words = |choice: &AskChoice| [choice.id.to_lowercase(), choice.name.to_lowercase()];
         let exact = choices.iter().find(|choice| choice.id == meant);
-        let exact = exact.or_else(|| choices.iter().find(|choice| words(choice).contains(&meant_low)));
+        let exact =
+            exact.or_else(|| choices.iter().find(|choice| words(choice).contains(&meant_low)));
         let numbered = choice_at_place(&choices, meant);
         if let (Some(exact), Some(numbered)) = (exact, numbered)
             && exact != numbered
@@ -153,7 +173,8 @@ impl AnswerableAsk {
         if let Some(choice) = self.find_meaning(&meant_low) {
             return Ok(choice);
         }
-        let begins = |choice: &&AskChoice| words(choice).iter().any(|word| word.starts_with(&meant_low));
+        let begins =
+            |choice: &&AskChoice| words(choice).iter().any(|word| word.starts_with(&meant_low));
         let found: Vec<&AskChoice> = choices.iter().filter(begins).collect();
         match found[..] {
             [one] if !meant.is_empty() => Ok(one.clone()),
@@ -184,7 +205,10 @@ impl AnswerableAsk {
         let choices = self.choices();
         let named = || choices.iter().find(|choice| choice.name == line);
         choice_at_place(&choices, line).or_else(named).cloned().ok_or_else(|| {
-            let words = format!("{line} is not one of the numbers 1 to {}; the ask stays open", choices.len());
+            let words = format!(
+                "{line} is not one of the numbers 1 to {}; the ask stays open",
+                choices.len()
+            );
             Failure::new(Exit::Usage, words)
         })
     }
@@ -218,7 +242,9 @@ impl AnswerableAsk {
         if !self.is_permission() {
             return action_choice(AnswerAction::Decline);
         }
-        self.find_kind("reject_once").or_else(|| self.find_kind("reject_always")).unwrap_or_else(cancel_choice)
+        self.find_kind("reject_once")
+            .or_else(|| self.find_kind("reject_always"))
+            .unwrap_or_else(cancel_choice)
     }
 
     /// Returns the choice that allows once, if there is one; never one that allows always.
@@ -266,13 +292,23 @@ fn action_choice(action: AnswerAction) -> AskChoice {
         AnswerAction::Cancel => "cancel",
     };
     let body = AnswerArgs { action: Some(action), ..AnswerArgs::default() };
-    AskChoice { id: word.to_owned(), name: word.to_owned(), kind: String::new(), body }
+    AskChoice {
+        id: word.to_owned(),
+        name: word.to_owned(),
+        kind: String::new(),
+        body,
+    }
 }
 
 fn cancel_choice() -> AskChoice {
     let id = "cancel".to_owned();
     let name = "cancel".to_owned();
-    AskChoice { id, name, kind: String::new(), body: AnswerArgs { cancel: Some(true), ..AnswerArgs::default() } }
+    AskChoice {
+        id,
+        name,
+        kind: String::new(),
+        body: AnswerArgs { cancel: Some(true), ..AnswerArgs::default() },
+    }
 }
 
 #[cfg(test)]
@@ -297,7 +333,9 @@ mod tests {
             option("no", "Reject", "reject_once"),
         ];
         let tool = json!({ "title": "rm -rf build", "toolCallId": "t1" });
-        ask(json!({ "askId": 7, "kind": "permission", "options": options, "toolCall": tool, "params": {} }))
+        ask(
+            json!({ "askId": 7, "kind": "permission", "options": options, "toolCall": tool, "params": {} }),
+        )
     }
 
     fn elicitation() -> AnswerableAsk {
@@ -307,8 +345,12 @@ mod tests {
 
     #[test]
     fn an_answer_is_meant_by_id_name_or_beginning() {
-        let id =
-            |meant: &str| permission().find_choice(meant).map(|choice| choice.id).map_err(|error| error.to_string());
+        let id = |meant: &str| {
+            permission()
+                .find_choice(meant)
+                .map(|choice| choice.id)
+                .map_err(|error| error.to_string())
+        };
         for (meant, chosen) in [
             ("allow-once", "allow-once"),
             ("ALLOW", "allow-once"),
@@ -360,7 +402,11 @@ mod tests {
         assert_eq!(numbered.find_choice("0").unwrap().name, "Allow", "it is an id alone");
         assert_eq!(numbered.find_choice("3").unwrap().name, "Reject", "it is a place alone");
         numbered.0.options[0].option_id = "1".to_owned();
-        assert_eq!(numbered.find_choice("1").unwrap().name, "Allow", "both readings are the same answer");
+        assert_eq!(
+            numbered.find_choice("1").unwrap().name,
+            "Allow",
+            "both readings are the same answer"
+        );
     }
 
     #[test]
@@ -392,7 +438,10 @@ mod tests {
     fn an_ask_says_what_it_is_about() {
         assert_eq!((permission().subject(), permission().id().as_str()), ("rm -rf build", "7"));
         assert_eq!((elicitation().subject(), elicitation().id().as_str()), ("Which branch?", "8"));
-        let filled = elicitation().find_choice("acc").unwrap().with_content(json!({ "branch": "main" }));
+        let filled = elicitation()
+            .find_choice("acc")
+            .unwrap()
+            .with_content(json!({ "branch": "main" }));
         assert_eq!(body(&filled), json!({ "action": "accept", "content": { "branch": "main" } }));
     }
 }

@@ -53,11 +53,18 @@ pub(super) struct Asks {
 impl Asks {
     /// Takes a request of the host. `frame` has no event id any more. A request is `fresh` if it had one; others may repeat an
     /// earlier request.
-    pub(super) fn take_ask(&mut self, frame: &Bytes, envelope: &Envelope<'_>, fresh: bool) -> AskHandling {
+    pub(super) fn take_ask(
+        &mut self,
+        frame: &Bytes,
+        envelope: &Envelope<'_>,
+        fresh: bool,
+    ) -> AskHandling {
         let host = envelope.id_bytes(frame);
-        let params =
-            meta_options::params_text(frame).map_or_else(Bytes::new, |params| frame.slice_ref(params.as_bytes()));
-        let again = |ask: &Ask| !fresh && ask.host.is_none() && *ask.method == *envelope.method && ask.params == params;
+        let params = meta_options::params_text(frame)
+            .map_or_else(Bytes::new, |params| frame.slice_ref(params.as_bytes()));
+        let again = |ask: &Ask| {
+            !fresh && ask.host.is_none() && *ask.method == *envelope.method && ask.params == params
+        };
         if let Some(at) = self.open.iter().position(again) {
             return match self.open[at].answer.take() {
                 Some(answer) => {
@@ -76,7 +83,14 @@ impl Asks {
         let shown = self.assign_shown_id(&host);
         let session = envelope.session.as_ref().map(|session| session.value.as_ref().into());
         let method = envelope.method.as_ref().into();
-        self.open.push(Ask { shown: shown.clone(), host: Some(host), session, method, params, answer: None });
+        self.open.push(Ask {
+            shown: shown.clone(),
+            host: Some(host),
+            session,
+            method,
+            params,
+            answer: None,
+        });
         AskHandling::Show(shown)
     }
 
@@ -98,7 +112,11 @@ impl Asks {
     /// Fails the requests that an unreadable answer names. Returns the error responses for the host.
     pub(super) fn fail_named(&mut self, found: &[Salvaged], why: &str) -> Vec<Bytes> {
         let mut failed = Vec::new();
-        for id in found.iter().filter(|message| message.may_be_answer()).flat_map(|message| &message.ids) {
+        for id in found
+            .iter()
+            .filter(|message| message.may_be_answer())
+            .flat_map(|message| &message.ids)
+        {
             let message = format!("the client's answer could not be read: {why}");
             let answer = refusal(id.as_bytes(), ErrorCode::INTERNAL, &message);
             if let Ok(envelope) = wharf_host::frame::scan(&answer) {
@@ -132,7 +150,9 @@ impl Asks {
 
     /// Returns true if the host has not repeated all of the session's requests.
     pub(super) fn has_unrepeated_of(&self, session: &str) -> bool {
-        self.open.iter().any(|ask| ask.host.is_none() && ask.session.as_deref() == Some(session))
+        self.open
+            .iter()
+            .any(|ask| ask.host.is_none() && ask.session.as_deref() == Some(session))
     }
 
     /// Removes the session's requests that the host has not repeated, although it has had the time: they are settled. Returns
@@ -155,7 +175,8 @@ impl Asks {
     }
 
     fn assign_shown_id(&mut self, host: &Bytes) -> Bytes {
-        let Some(number) = std::str::from_utf8(host).ok().and_then(|id| id.parse::<u64>().ok()) else {
+        let Some(number) = std::str::from_utf8(host).ok().and_then(|id| id.parse::<u64>().ok())
+        else {
             return host.clone();
         };
         let number = number.saturating_add(self.base);

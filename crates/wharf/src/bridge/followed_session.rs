@@ -150,7 +150,8 @@ impl FollowedSession {
         if self.own.len() >= MAX_OWN_PROMPTS {
             self.own.pop_front();
         }
-        self.own.push_back(OwnPrompt { request, blocks, whole, answered: false, old: false });
+        self.own
+            .push_back(OwnPrompt { request, blocks, whole, answered: false, old: false });
     }
 
     /// Notes that a prompt has its answer.

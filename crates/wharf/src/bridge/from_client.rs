@@ -91,7 +91,8 @@ impl Bridge {
     fn pass_request(&mut self, line: &Bytes, envelope: &Envelope<'_>) {
         let id = envelope.id_bytes(line);
         if let Some(session) = self.lost_session(envelope)
-            && let Some(error) = self.sessions.get(&session).and_then(|followed| followed.lost.clone())
+            && let Some(error) =
+                self.sessions.get(&session).and_then(|followed| followed.lost.clone())
         {
             self.send_to_client(rpc::error_response(&id, error));
             return;
@@ -108,8 +109,12 @@ impl Bridge {
         match (method, session) {
             ("initialize", _) => request.frame = self.prepare_initialize(line),
             ("session/new", _) => self.resume_instead(&mut request),
-            ("session/prompt", Some(session)) => request.frame = self.prepare_prompt(line, &request.id, session),
-            ("session/load", Some(session)) => self.sessions.entry(session).or_default().begin_load(),
+            ("session/prompt", Some(session)) => {
+                request.frame = self.prepare_prompt(line, &request.id, session)
+            }
+            ("session/load", Some(session)) => {
+                self.sessions.entry(session).or_default().begin_load()
+            }
             _ => {}
         }
         self.send_to_host(request.frame.clone());
@@ -119,7 +124,8 @@ impl Bridge {
     /// Returns the client's `initialize` with the options that the bridge needs. The bridge removes event ids again for a client that did
     /// not ask for them.
     fn prepare_initialize(&mut self, line: &Bytes) -> Bytes {
-        self.client_options.event_ids = meta_options::read_option(line, "eventIds") == Some(true.into());
+        self.client_options.event_ids =
+            meta_options::read_option(line, "eventIds") == Some(true.into());
         self.client_options.multi_client_updates =
             meta_options::read_option(line, "multiClientUpdates") == Some(true.into());
         let mut frame = line.clone();

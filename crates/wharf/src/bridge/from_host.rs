@@ -49,7 +49,12 @@ impl Bridge {
     }
 
     /// Updates the client's sessions from an answer. Returns the answer for the client.
-    fn apply_response(&mut self, request: &UnansweredRequest, frame: &Bytes, granted: bool) -> Bytes {
+    fn apply_response(
+        &mut self,
+        request: &UnansweredRequest,
+        frame: &Bytes,
+        granted: bool,
+    ) -> Bytes {
         let session = request.session.as_deref().unwrap_or_default();
         if &*request.method == "session/prompt" {
             if let Some(followed) = self.sessions.get_mut(session) {
@@ -60,15 +65,20 @@ impl Bridge {
         if !granted {
             return frame.clone();
         }
-        let event = is_join(&request.method).then(|| frame::find_event_id(frame, IdHolder::Result)).flatten();
+        let event = is_join(&request.method)
+            .then(|| frame::find_event_id(frame, IdHolder::Result))
+            .flatten();
         let plain = event.as_ref().map_or_else(|| frame.clone(), |event| event.remove_from(frame));
         let mut joined = session.to_owned();
         match &*request.method {
             "session/new" | "session/fork" => {
-                let told = Json::parse(frame).and_then(|answer| answer.text_at(&["result", "sessionId"]));
+                let told =
+                    Json::parse(frame).and_then(|answer| answer.text_at(&["result", "sessionId"]));
                 if let Ok(Some(session)) = told {
                     let session = session.into_owned();
-                    self.sessions.entry(session.clone()).or_insert_with(FollowedSession::new_session);
+                    self.sessions
+                        .entry(session.clone())
+                        .or_insert_with(FollowedSession::new_session);
                     joined = session;
                 }
             }
@@ -131,7 +141,11 @@ impl Bridge {
             return Some(NewFrame { plain: frame.clone(), shown: frame.clone() });
         };
         if let Some(session) = &envelope.session
-            && !self.sessions.entry(session.value.as_ref().to_owned()).or_default().admit_event(event.id)
+            && !self
+                .sessions
+                .entry(session.value.as_ref().to_owned())
+                .or_default()
+                .admit_event(event.id)
         {
             return None;
         }
@@ -141,13 +155,21 @@ impl Bridge {
     }
 
     fn take_update(&mut self, plain: &Bytes, shown: Bytes, envelope: &Envelope<'_>) {
-        let session = envelope.session.as_ref().map(|session| session.value.as_ref()).unwrap_or_default();
-        let Some(followed) = self.sessions.get_mut(session) else { return self.send_to_client(shown) };
+        let session = envelope
+            .session
+            .as_ref()
+            .map(|session| session.value.as_ref())
+            .unwrap_or_default();
+        let Some(followed) = self.sessions.get_mut(session) else {
+            return self.send_to_client(shown);
+        };
         let own = match envelope.update {
             Some(UpdateKind::UserMessageChunk) => {
                 followed.has_old_prompts() && own_prompts::is_own_message(plain, session, followed)
             }
-            Some(UpdateKind::Other) => followed.has_old_prompts() && own_prompts::is_own_prompt(plain, followed),
+            Some(UpdateKind::Other) => {
+                followed.has_old_prompts() && own_prompts::is_own_prompt(plain, followed)
+            }
             _ => {
                 followed.forget_answered_prompts();
                 false
@@ -160,8 +182,13 @@ impl Bridge {
 
     /// Takes the host's `$/cancel_request`, which names the host's id, and passes it on with the client's id.
     fn take_cancellation(&mut self, frame: &Bytes) {
-        let request = Json::parse(frame).and_then(|cancel| cancel.at(&["params", "requestId"])).ok().flatten();
-        let Some((request, span)) = request.and_then(|request| Some((request, request.span_in(frame)?))) else {
+        let request = Json::parse(frame)
+            .and_then(|cancel| cancel.at(&["params", "requestId"]))
+            .ok()
+            .flatten();
+        let Some((request, span)) =
+            request.and_then(|request| Some((request, request.span_in(frame)?)))
+        else {
             return self.send_to_client(frame.clone());
         };
         let Some(known) = self.asks.withdraw(request.raw().as_bytes()) else { return };
@@ -171,7 +198,10 @@ impl Bridge {
 
 /// Returns true if the answer to this method holds the event up to which it tells.
 fn is_join(method: &str) -> bool {
-    matches!(method, "session/new" | "session/fork" | "session/load" | "session/resume" | "session/attach")
+    matches!(
+        method,
+        "session/new" | "session/fork" | "session/load" | "session/resume" | "session/attach"
+    )
 }
 
 /// Returns the answer with the session's id in its result, as `session/new` has it.

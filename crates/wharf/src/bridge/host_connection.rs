@@ -15,7 +15,9 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use crate::connect::{self, ConnectError, HostAddress, HostStream};
-use crate::stdio_pump::{DisconnectCause, FrameReceiver, FrameSender, HostConnection, HostEndpoint};
+use crate::stdio_pump::{
+    DisconnectCause, FrameReceiver, FrameSender, HostConnection, HostEndpoint,
+};
 
 type Socket = WebSocketStream<HostStream>;
 
@@ -38,7 +40,9 @@ pub(crate) struct AcpHostFacts {
 impl AcpEndpoint {
     /// Returns the endpoint for this agent; `None` is the host's default agent.
     pub(crate) fn new(address: HostAddress, agent: Option<&str>) -> Self {
-        let query = agent.map(|agent| format!("?agent={}", connect::percent_encode(agent))).unwrap_or_default();
+        let query = agent
+            .map(|agent| format!("?agent={}", connect::percent_encode(agent)))
+            .unwrap_or_default();
         Self { url: address.websocket_url(&format!("/acp{query}")), address }
     }
 }
@@ -55,14 +59,20 @@ impl HostEndpoint for AcpEndpoint {
         let mut request = request.map_err(ConnectError::Refused)?;
         if let Some(authorization) = self.address.authorization() {
             let value = HeaderValue::try_from(authorization).context("writing the token");
-            request.headers_mut().insert(header::AUTHORIZATION, value.map_err(ConnectError::Refused)?);
+            request
+                .headers_mut()
+                .insert(header::AUTHORIZATION, value.map_err(ConnectError::Refused)?);
         }
         // The client has to take frames of any size that the host sends.
         let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
         match client_async_with_config(request, stream, Some(config)).await {
             Ok((socket, response)) => {
-                let wanted = response.headers().get("wharf-environment").and_then(|names| names.to_str().ok());
-                let wanted = wanted.map(|names| names.split(',').map(ToOwned::to_owned).collect::<Vec<_>>());
+                let wanted = response
+                    .headers()
+                    .get("wharf-environment")
+                    .and_then(|names| names.to_str().ok());
+                let wanted =
+                    wanted.map(|names| names.split(',').map(ToOwned::to_owned).collect::<Vec<_>>());
                 // On another machine neither the path nor keys of this one are anyone's business.
                 let environment = match self.address.remote() {
                     Some(_) => BTreeMap::new(),
@@ -72,13 +82,21 @@ impl HostEndpoint for AcpEndpoint {
                 Ok(HostConnection { facts: AcpHostFacts { pid, environment }, receiver, sender })
             }
             Err(Error::Http(response)) if response.status().is_client_error() => {
-                let text = String::from_utf8_lossy(response.body().as_deref().unwrap_or_default()).into_owned();
+                let text = String::from_utf8_lossy(response.body().as_deref().unwrap_or_default())
+                    .into_owned();
                 let status = response.status();
                 let text = text.trim().to_owned();
-                if let Some(remote) = self.address.remote().filter(|_| status == StatusCode::UNAUTHORIZED) {
-                    return Err(ConnectError::Refused(anyhow::anyhow!("{}", remote.describe_unauthorized("401"))));
+                if let Some(remote) =
+                    self.address.remote().filter(|_| status == StatusCode::UNAUTHORIZED)
+                {
+                    return Err(ConnectError::Refused(anyhow::anyhow!(
+                        "{}",
+                        remote.describe_unauthorized("401")
+                    )));
                 }
-                Err(ConnectError::Refused(anyhow::anyhow!("the host refuses the connection: {status} {text}")))
+                Err(ConnectError::Refused(anyhow::anyhow!(
+                    "the host refuses the connection: {status} {text}"
+                )))
             }
             // The host went away during the handshake, or has too many connections. Another attempt follows.
             Err(_) => Err(ConnectError::NoHost),
@@ -91,11 +109,15 @@ impl FrameReceiver for SplitStream<Socket> {
         loop {
             match self.next().await {
                 Some(Ok(Message::Text(text))) => return Ok(text.into()),
-                Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+                Some(Ok(
+                    Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_),
+                )) => {}
                 Some(Ok(Message::Close(Some(goodbye)))) if goodbye.code == CloseCode::Size => {
                     return Err(DisconnectCause::MessageTooLarge);
                 }
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(DisconnectCause::ConnectionLost),
+                Some(Ok(Message::Close(_)) | Err(_)) | None => {
+                    return Err(DisconnectCause::ConnectionLost);
+                }
             }
         }
     }

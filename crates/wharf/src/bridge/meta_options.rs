@@ -12,7 +12,8 @@ pub(super) fn params_text(frame: &[u8]) -> Option<&str> {
 
 /// Returns the value of an option. An unreadable frame has none: the host refuses it.
 pub(super) fn read_option(frame: &[u8], name: &str) -> Option<Value> {
-    let option = Json::parse(frame).and_then(|frame| frame.seek(&["params", "_meta", "wharf", name]));
+    let option =
+        Json::parse(frame).and_then(|frame| frame.seek(&["params", "_meta", "wharf", name]));
     option.ok().flatten().map(Json::to_value)
 }
 
@@ -28,9 +29,13 @@ pub(super) fn with_option(frame: &[u8], name: &str, value: &str) -> Option<Bytes
             None => first_member(frame, wharf, option)?,
         },
         (_, Some(other)) => (other.span_in(frame)?, format!("{{{option}}}")),
-        (Some(meta), None) if meta.is_object() => first_member(frame, meta, format!(r#""wharf":{{{option}}}"#))?,
+        (Some(meta), None) if meta.is_object() => {
+            first_member(frame, meta, format!(r#""wharf":{{{option}}}"#))?
+        }
         (Some(other), None) => (other.span_in(frame)?, format!(r#"{{"wharf":{{{option}}}}}"#)),
-        (None, None) => first_member(frame, params, format!(r#""_meta":{{"wharf":{{{option}}}}}"#))?,
+        (None, None) => {
+            first_member(frame, params, format!(r#""_meta":{{"wharf":{{{option}}}}}"#))?
+        }
     };
     Some(splice(frame, &mut [(place, text.as_bytes())]).into())
 }

@@ -178,6 +178,7 @@ impl StdioBridge for Bridge {
 
     /// Prompts do not count: their answers may take hours.
     fn awaits_answers(&self) -> bool {
-        self.needs_connection() || self.unanswered.iter().any(|request| &*request.method != "session/prompt")
+        self.needs_connection()
+            || self.unanswered.iter().any(|request| &*request.method != "session/prompt")
     }
 }

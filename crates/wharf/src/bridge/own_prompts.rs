@@ -34,5 +34,6 @@ pub(super) fn is_own_message(frame: &[u8], session: &str, followed: &FollowedSes
     let update = frame::peek_update::<Body<'_>>(frame).ok();
     let Some(content) = update.and_then(|update| update.content) else { return false };
     // An agent's echo of a prompt has other bytes.
-    *frame == frame::user_message_chunk(session, content.raw()) && followed.is_own_block(content.raw())
+    *frame == frame::user_message_chunk(session, content.raw())
+        && followed.is_own_block(content.raw())
 }

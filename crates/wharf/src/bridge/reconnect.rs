@@ -54,7 +54,8 @@ impl Bridge {
         }
         let id = self.next_own_id();
         // The client has its answer, so the host need not start an agent for another.
-        let initialize = meta_options::with_option(initialize, "returns", "true").unwrap_or_else(|| initialize.clone());
+        let initialize = meta_options::with_option(initialize, "returns", "true")
+            .unwrap_or_else(|| initialize.clone());
         if let Ok(envelope) = frame::scan(&initialize) {
             self.send_to_host(frame::with_id(&initialize, &envelope, &id));
         }
@@ -129,7 +130,9 @@ impl Bridge {
                 ReattachPoint::After(event) => json!({
                     "historyPolicy": "after_event", "afterEventId": event.to_string(), "historyDelivery": "response",
                 }),
-                ReattachPoint::Beginning => json!({ "historyPolicy": "full", "historyDelivery": "stream" }),
+                ReattachPoint::Beginning => {
+                    json!({ "historyPolicy": "full", "historyDelivery": "stream" })
+                }
                 ReattachPoint::Now => json!({ "historyPolicy": "none" }),
             };
             if followed.observes {
@@ -144,7 +147,8 @@ impl Bridge {
             }
             // As before the reconnect: by default, `session/attach` brings more updates than the client had.
             let multi = followed.attached || self.client_options.multi_client_updates;
-            params["_meta"] = json!({ "wharf": { "multiClientUpdates": multi, "serves": followed.serves } });
+            params["_meta"] =
+                json!({ "wharf": { "multiClientUpdates": multi, "serves": followed.serves } });
             params["sessionId"] = session.as_str().into();
             let id = self.next_own_id();
             self.send_to_host(rpc::request(&id, "session/attach", params));
@@ -169,7 +173,9 @@ impl Bridge {
                     followed.advance_to(event.id);
                 }
             }
-            if answer["result"]["historyPolicy"] == "full" && answer["result"]["historyDelivery"] != "stream" {
+            if answer["result"]["historyPolicy"] == "full"
+                && answer["result"]["historyDelivery"] != "stream"
+            {
                 self.add_note(format!(
                     "{session}: the host does not know the last event that was shown; some may be missing"
                 ));
@@ -203,9 +209,12 @@ impl Bridge {
     }
 
     fn resend(&mut self, request: UnansweredRequest) {
-        let followed = request.session.as_deref().and_then(|session| self.sessions.get_mut(session));
-        let lost =
-            followed.as_ref().and_then(|followed| followed.lost.clone()).filter(|_| !request.changes_membership());
+        let followed =
+            request.session.as_deref().and_then(|session| self.sessions.get_mut(session));
+        let lost = followed
+            .as_ref()
+            .and_then(|followed| followed.lost.clone())
+            .filter(|_| !request.changes_membership());
         if let Some(lost) = lost {
             self.send_to_client(rpc::error_response(&request.id, lost));
         } else if request.can_repeat() {

@@ -8,7 +8,9 @@ mod send;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use wharf_api::{AskState, RowBody, SessionInfo, SessionStatus, TranscriptRow, TranscriptState, TurnPhase};
+use wharf_api::{
+    AskState, RowBody, SessionInfo, SessionStatus, TranscriptRow, TranscriptState, TurnPhase,
+};
 
 use crate::ask::{self, AnswerableAsk, AskChoice};
 use crate::client::{HostCall, HostClient, url_path};
@@ -18,8 +20,8 @@ use crate::format::times::format_duration;
 use crate::output;
 use crate::transcript::{LiveText, RowLook, TranscriptStream, TranscriptUpdate};
 use crate::turn::{
-    AskQueue, RetryPlace, RetryTarget, Signals, TurnSignal, TypedAnswer, TypedLines, advise_after_failure, mark_seen,
-    wait_until,
+    AskQueue, RetryPlace, RetryTarget, Signals, TurnSignal, TypedAnswer, TypedLines,
+    advise_after_failure, mark_seen, wait_until,
 };
 
 /// A second Ctrl-C within this time leaves the conversation.
@@ -52,7 +54,12 @@ pub(crate) struct Chat<'a> {
 }
 
 impl<'a> Chat<'a> {
-    pub(crate) fn new(client: &'a HostClient, session: SessionInfo, name: String, screen: Screen) -> Self {
+    pub(crate) fn new(
+        client: &'a HostClient,
+        session: SessionInfo,
+        name: String,
+        screen: Screen,
+    ) -> Self {
         Self {
             client,
             session,
@@ -104,7 +111,9 @@ impl<'a> Chat<'a> {
 
     async fn handle_update(&mut self, update: TranscriptUpdate) -> anyhow::Result<Option<Exit>> {
         match update {
-            TranscriptUpdate::FirstPage { rows, mid_turn } => self.show_last_turn(&rows, mid_turn).await?,
+            TranscriptUpdate::FirstPage { rows, mid_turn } => {
+                self.show_last_turn(&rows, mid_turn).await?
+            }
             TranscriptUpdate::Row(row) => self.show_row(&row).await?,
             TranscriptUpdate::State(state) => self.take_state(*state),
             TranscriptUpdate::Event(_) => {}
@@ -122,8 +131,13 @@ impl<'a> Chat<'a> {
     }
 
     /// Shows the last turn of the first page; earlier ones are named.
-    async fn show_last_turn(&mut self, rows: &[TranscriptRow], mid_turn: bool) -> anyhow::Result<()> {
-        let start = rows.iter().rposition(|row| matches!(row.body, RowBody::Prompt(_))).unwrap_or(0);
+    async fn show_last_turn(
+        &mut self,
+        rows: &[TranscriptRow],
+        mid_turn: bool,
+    ) -> anyhow::Result<()> {
+        let start =
+            rows.iter().rposition(|row| matches!(row.body, RowBody::Prompt(_))).unwrap_or(0);
         let (earlier, last) = rows.split_at(start);
         earlier.iter().for_each(|row| self.live.skip(row));
         if !earlier.is_empty() || mid_turn {
@@ -262,7 +276,9 @@ impl<'a> Chat<'a> {
 
     /// Ctrl-D declines a form that is on the screen, else it leaves the conversation.
     async fn handle_end_of_input(&mut self) -> Option<Exit> {
-        let TypedAnswer::Chosen(asked, choice) = self.asks.decline_form() else { return Some(Exit::Ok) };
+        let TypedAnswer::Chosen(asked, choice) = self.asks.decline_form() else {
+            return Some(Exit::Ok);
+        };
         self.print_note("");
         self.send_answer(&asked, &choice).await;
         None

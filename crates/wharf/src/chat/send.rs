@@ -18,7 +18,11 @@ const RETRY_DELAY: Duration = Duration::from_millis(250);
 impl Chat<'_> {
     /// Sends a prompt, which waits in the queue while a turn runs. A refusal is told, and the conversation goes on.
     pub(super) async fn send_prompt(&mut self, text: &str, signals: &mut Signals) -> Option<Exit> {
-        let body = PromptArgs { prompt: Content::from_text(text), queue: Some(true), interrupt: None };
+        let body = PromptArgs {
+            prompt: Content::from_text(text),
+            queue: Some(true),
+            interrupt: None,
+        };
         // The host does not take a repeated prompt twice: it has the same key.
         let path = url_path(&["sessions", &self.session.id, "prompt"]);
         let call = HostCall::post(path, &body).with_idempotency_key();
@@ -31,7 +35,8 @@ impl Chat<'_> {
                     return None;
                 }
                 // The host is gone or went away before it answered.
-                Err(error) if Failure::code_of(&error).is_none() && Instant::now() < give_up_at => {}
+                Err(error) if Failure::code_of(&error).is_none() && Instant::now() < give_up_at => {
+                }
                 Err(error) => {
                     self.print_note(&format!("not sent: {error}"));
                     self.mark_prompt();
@@ -48,7 +53,9 @@ impl Chat<'_> {
     /// Tells that a prompt waits. One that waits behind a turn is shown again when its own turn begins.
     fn note_accepted(&mut self, prompted: &Prompted, was_working: bool) {
         match prompted.position {
-            Some(position) if was_working => self.print_note(&format!("queued at place {}", position + 1)),
+            Some(position) if was_working => {
+                self.print_note(&format!("queued at place {}", position + 1))
+            }
             Some(_) | None => self.live.hide_prompt(&prompted.prompt_id),
         }
     }

@@ -43,7 +43,8 @@ impl StreamConnection {
                 Ok(Some(Self { body, reader, ready, heard_at: Instant::now() }))
             }
             status => {
-                let body = response.into_body().collect().await.map(http_body_util::Collected::to_bytes);
+                let body =
+                    response.into_body().collect().await.map(http_body_util::Collected::to_bytes);
                 Err(ConnectError::Refused(client.refusal(status, &body.unwrap_or_default())))
             }
         }
@@ -56,7 +57,10 @@ impl StreamConnection {
 
     /// Returns the next event, or `None` if the stream has ended or the connection is lost. A connection on which no byte
     /// comes for the time of `silence` counts as lost. Dropping the future loses no event.
-    pub(crate) async fn next_unless_silent(&mut self, silence: Option<Duration>) -> anyhow::Result<Option<SseEvent>> {
+    pub(crate) async fn next_unless_silent(
+        &mut self,
+        silence: Option<Duration>,
+    ) -> anyhow::Result<Option<SseEvent>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(Some(event));

@@ -29,7 +29,9 @@ impl HostClient {
             return Err(answer::read_refusal(parts.status, &refusal).into());
         }
         while let Some(frame) = body.frame().await {
-            let frame = frame.with_context(|| format!("reading the answer to {}: it was cut off", call.path()))?;
+            let frame = frame.with_context(|| {
+                format!("reading the answer to {}: it was cut off", call.path())
+            })?;
             if let Some(piece) = frame.data_ref() {
                 take_piece(piece)?;
             }
@@ -38,11 +40,16 @@ impl HostClient {
     }
 
     /// Sends a request like [`Self::fetch_json`], again for a while if the host is gone: it may be restarting.
-    pub(crate) async fn fetch_json_across_restart<T: DeserializeOwned>(&self, call: &HostCall) -> anyhow::Result<T> {
+    pub(crate) async fn fetch_json_across_restart<T: DeserializeOwned>(
+        &self,
+        call: &HostCall,
+    ) -> anyhow::Result<T> {
         let give_up_at = Instant::now() + RECONNECT_TIMEOUT;
         loop {
             match self.fetch_json(call).await {
-                Err(error) if Failure::exit_of(&error) == Exit::NoHost && Instant::now() < give_up_at => {
+                Err(error)
+                    if Failure::exit_of(&error) == Exit::NoHost && Instant::now() < give_up_at =>
+                {
                     tokio::time::sleep(MAX_RETRY_DELAY / 4).await;
                 }
                 answer => return answer,

@@ -114,7 +114,9 @@ impl StreamFollower {
                 tokio::time::sleep(pause).await;
             }
             match self.request_stream().await? {
-                StreamRequest::Open if std::mem::take(&mut self.is_away_told) => return Ok(Some(FollowStep::HostBack)),
+                StreamRequest::Open if std::mem::take(&mut self.is_away_told) => {
+                    return Ok(Some(FollowStep::HostBack));
+                }
                 StreamRequest::Open => {}
                 StreamRequest::Over => return Ok(None),
                 StreamRequest::NoHost if !std::mem::replace(&mut self.is_away_told, true) => {
@@ -127,11 +129,14 @@ impl StreamFollower {
 
     /// Requests the stream once. Fails if the host has been away for too long.
     async fn request_stream(&mut self) -> anyhow::Result<StreamRequest> {
-        let gives_up_at = *self.gives_up_at.get_or_insert_with(|| Instant::now() + self.limits.away);
+        let gives_up_at =
+            *self.gives_up_at.get_or_insert_with(|| Instant::now() + self.limits.away);
         let opening = StreamConnection::open(&self.client, &self.path, self.last.as_deref());
         let opened = match timeout_at(gives_up_at, opening).await {
             Ok(Ok(opened)) => opened,
-            Ok(Err(ConnectError::NoHost)) if Instant::now() < gives_up_at => return Ok(StreamRequest::NoHost),
+            Ok(Err(ConnectError::NoHost)) if Instant::now() < gives_up_at => {
+                return Ok(StreamRequest::NoHost);
+            }
             Ok(Err(no)) => return Err(self.client.host_gone_error(no)),
             Err(_) => return Err(self.client.host_gone_error(ConnectError::NoHost)),
         };

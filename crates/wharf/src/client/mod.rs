@@ -46,7 +46,12 @@ pub(crate) struct HostCall {
 
 impl HostCall {
     pub(crate) fn get(path: impl Into<String>) -> Self {
-        Self { method: Method::GET, path: path.into(), body: None, headers: Vec::new() }
+        Self {
+            method: Method::GET,
+            path: path.into(),
+            body: None,
+            headers: Vec::new(),
+        }
     }
 
     /// Creates a request with a body that is JSON text already.
@@ -55,26 +60,46 @@ impl HostCall {
     }
 
     pub(crate) fn post(path: impl Into<String>, body: &impl Serialize) -> Self {
-        Self { method: Method::POST, body: Some(Bytes::from(json_text(body))), ..Self::get(path) }
+        Self {
+            method: Method::POST,
+            body: Some(Bytes::from(json_text(body))),
+            ..Self::get(path)
+        }
     }
 
     /// Creates a POST request whose body is a file.
     pub(crate) fn post_file(path: impl Into<String>, file: Vec<u8>) -> Self {
-        let call = Self { method: Method::POST, body: Some(Bytes::from(file)), ..Self::get(path) };
+        let call = Self {
+            method: Method::POST,
+            body: Some(Bytes::from(file)),
+            ..Self::get(path)
+        };
         call.with_header("content-type", "application/octet-stream")
     }
 
     /// Creates a POST request with an empty object as its body.
     pub(crate) fn post_empty(path: impl Into<String>) -> Self {
-        Self { method: Method::POST, body: Some(Bytes::from_static(b"{}")), ..Self::get(path) }
+        Self {
+            method: Method::POST,
+            body: Some(Bytes::from_static(b"{}")),
+            ..Self::get(path)
+        }
     }
 
     pub(crate) fn patch(path: impl Into<String>, body: &impl Serialize) -> Self {
-        Self { method: Method::PATCH, body: Some(Bytes::from(json_text(body))), ..Self::get(path) }
+        Self {
+            method: Method::PATCH,
+            body: Some(Bytes::from(json_text(body))),
+            ..Self::get(path)
+        }
     }
 
     pub(crate) fn put(path: impl Into<String>, body: &impl Serialize) -> Self {
-        Self { method: Method::PUT, body: Some(Bytes::from(json_text(body))), ..Self::get(path) }
+        Self {
+            method: Method::PUT,
+            body: Some(Bytes::from(json_text(body))),
+            ..Self::get(path)
+        }
     }
 
     pub(crate) fn delete(path: impl Into<String>) -> Self {
@@ -117,7 +142,9 @@ impl HostCall {
             }
             None => Bytes::new(),
         };
-        request.body(Full::new(body)).with_context(|| format!("writing the request for {}", self.path))
+        request
+            .body(Full::new(body))
+            .with_context(|| format!("writing the request for {}", self.path))
     }
 }
 
@@ -155,10 +182,21 @@ impl HostClient {
         let connect = async || {
             let stream = address.open_stream().await?;
             let pid = stream.peer_pid();
-            client.exchange_on(stream, &HostCall::get("/healthz")).await.map(|answer| (answer, pid))
+            client
+                .exchange_on(stream, &HostCall::get("/healthz"))
+                .await
+                .map(|answer| (answer, pid))
         };
-        let (answer, pid) = if again { reach.reconnect(connect).await? } else { reach.connect_first(connect).await? };
-        client.version = answer.headers().get("wharf-version").and_then(|v| v.to_str().ok()).map(str::to_owned);
+        let (answer, pid) = if again {
+            reach.reconnect(connect).await?
+        } else {
+            reach.connect_first(connect).await?
+        };
+        client.version = answer
+            .headers()
+            .get("wharf-version")
+            .and_then(|v| v.to_str().ok())
+            .map(str::to_owned);
         client.pid = pid;
         Ok(client)
     }
@@ -188,13 +226,21 @@ impl HostClient {
             );
             return Err(Failure::new(Exit::Usage, words).into());
         }
-        let path = std::path::absolute(path).with_context(|| format!("finding the directory {}", path.display()))?;
+        let path = std::path::absolute(path)
+            .with_context(|| format!("finding the directory {}", path.display()))?;
         Ok(path.display().to_string())
     }
 
     /// Returns the variables of this process that an agent of the host gets: none on another machine.
-    pub(crate) fn forwarded_environment(&self, wanted: &[String]) -> std::collections::BTreeMap<String, String> {
-        if self.is_remote() { std::collections::BTreeMap::new() } else { connect::forwarded_environment(wanted) }
+    pub(crate) fn forwarded_environment(
+        &self,
+        wanted: &[String],
+    ) -> std::collections::BTreeMap<String, String> {
+        if self.is_remote() {
+            std::collections::BTreeMap::new()
+        } else {
+            connect::forwarded_environment(wanted)
+        }
     }
 
     /// Sends a request and reads the whole answer. A refusal of the host is an error.
@@ -203,12 +249,21 @@ impl HostClient {
         let (parts, body) = response.into_parts();
         let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
         let body = body.map_err(|error| anyhow::anyhow!("{error}"));
-        let body = body.with_context(|| format!("reading the answer to {} {}", call.method, call.path))?.to_bytes();
-        if parts.status.is_success() { Ok(HostAnswer::new(body)) } else { Err(self.refusal(parts.status, &body)) }
+        let body = body
+            .with_context(|| format!("reading the answer to {} {}", call.method, call.path))?
+            .to_bytes();
+        if parts.status.is_success() {
+            Ok(HostAnswer::new(body))
+        } else {
+            Err(self.refusal(parts.status, &body))
+        }
     }
 
     /// Sends a request and reads the answer as a type of the contract.
-    pub(crate) async fn fetch_json<T: DeserializeOwned>(&self, call: &HostCall) -> anyhow::Result<T> {
+    pub(crate) async fn fetch_json<T: DeserializeOwned>(
+        &self,
+        call: &HostCall,
+    ) -> anyhow::Result<T> {
         self.send_call(call).await?.json()
     }
 
@@ -218,11 +273,16 @@ impl HostClient {
         self.exchange_on(stream, call).await
     }
 
-    async fn exchange_on(&self, stream: HostStream, call: &HostCall) -> Result<Response<Incoming>, ConnectError> {
+    async fn exchange_on(
+        &self,
+        stream: HostStream,
+        call: &HostCall,
+    ) -> Result<Response<Incoming>, ConnectError> {
         let since = Instant::now();
         let request = call.to_request(&self.address).map_err(ConnectError::Refused)?;
         // A host that ends during the handshake counts as absent.
-        let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| ConnectError::NoHost)?;
+        let (mut sender, connection) =
+            handshake(TokioIo::new(stream)).await.map_err(|_| ConnectError::NoHost)?;
         tokio::spawn(connection);
         let answered = sender.send_request(request).await;
         if self.verbose {
@@ -231,11 +291,20 @@ impl HostClient {
         answered.map_err(|_| ConnectError::NoHost)
     }
 
-    fn note_call(&self, call: &HostCall, took: Duration, status: Result<hyper::StatusCode, &hyper::Error>) {
-        let end = status.map_or_else(|error| error.to_string(), |status| status.as_u16().to_string());
+    fn note_call(
+        &self,
+        call: &HostCall,
+        took: Duration,
+        status: Result<hyper::StatusCode, &hyper::Error>,
+    ) {
+        let end =
+            status.map_or_else(|error| error.to_string(), |status| status.as_u16().to_string());
         let millis = took.as_secs_f64() * 1_000.0;
         let HostCall { method, path, .. } = call;
-        output::print_note(&format!("wharf: {method} {path} on {} -> {end} in {millis:.1} ms", self.address));
+        output::print_note(&format!(
+            "wharf: {method} {path} on {} -> {end} in {millis:.1} ms",
+            self.address
+        ));
     }
 
     pub(crate) fn host_gone_error(&self, no: ConnectError) -> anyhow::Error {
@@ -244,7 +313,9 @@ impl HostClient {
             ConnectError::NoHost => {
                 let words = match self.address.remote() {
                     Some(host) => host.describe_absence(),
-                    None => format!("the host on {} is gone; start it with: wharf serve", self.address),
+                    None => {
+                        format!("the host on {} is gone; start it with: wharf serve", self.address)
+                    }
                 };
                 Failure::new(Exit::NoHost, words).into()
             }
@@ -271,10 +342,15 @@ fn json_text(body: &impl Serialize) -> String {
 
 /// Returns the part of a query for a parameter that may be left out: `&name=value`.
 pub(crate) fn query_part(name: &str, value: Option<&str>) -> String {
-    value.map(|value| format!("&{name}={}", connect::percent_encode(value))).unwrap_or_default()
+    value
+        .map(|value| format!("&{name}={}", connect::percent_encode(value)))
+        .unwrap_or_default()
 }
 
 /// A path with these segments, each written so that it stays one.
 pub(crate) fn url_path(segments: &[&str]) -> String {
-    segments.iter().map(|segment| format!("/{}", connect::percent_encode(segment))).collect()
+    segments
+        .iter()
+        .map(|segment| format!("/{}", connect::percent_encode(segment)))
+        .collect()
 }

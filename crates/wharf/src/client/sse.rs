@@ -22,13 +22,15 @@ impl SseEvent {
     pub(crate) fn parse_session_event(&self) -> anyhow::Result<StreamEvent> {
         // Parsed leniently first: agents' data may hold numbers and texts that a strict reader refuses.
         let data = wharf_host::frame::to_value(self.data.as_bytes());
-        StreamEvent::read(&self.kind, data).with_context(|| format!("reading the event {:?} of the host", self.kind))
+        StreamEvent::read(&self.kind, data)
+            .with_context(|| format!("reading the event {:?} of the host", self.kind))
     }
 
     /// Parses the data as an event of the stream of one session's rows.
     pub(crate) fn parse_row_event(&self) -> anyhow::Result<RowStreamEvent> {
         let data = wharf_host::frame::to_value(self.data.as_bytes());
-        RowStreamEvent::read(&self.kind, data).with_context(|| format!("reading the event {:?} of the host", self.kind))
+        RowStreamEvent::read(&self.kind, data)
+            .with_context(|| format!("reading the event {:?} of the host", self.kind))
     }
 
     /// Parses the data as an event of the stream of all sessions. Each session keeps its JSON text.
@@ -71,7 +73,11 @@ impl SseReader {
             let kind = std::mem::take(&mut self.kind);
             let id = self.id.take();
             let data = self.data.take()?;
-            return Some(SseEvent { kind: if kind.is_empty() { "message".to_owned() } else { kind }, id, data });
+            return Some(SseEvent {
+                kind: if kind.is_empty() { "message".to_owned() } else { kind },
+                id,
+                data,
+            });
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
@@ -96,7 +102,11 @@ mod tests {
     const STREAM: &str = ": hello\n\nevent: line\nid: 1-2.0\ndata: {\"line\":\"é\"}\n\n:\r\n\r\ndata: a\r\ndata:b\r\n\r\nevent: none\n\nretry: 5\ndata\n\ndata: cut";
 
     fn event(kind: &str, id: Option<&str>, data: &str) -> SseEvent {
-        SseEvent { kind: kind.to_owned(), id: id.map(str::to_owned), data: data.to_owned() }
+        SseEvent {
+            kind: kind.to_owned(),
+            id: id.map(str::to_owned),
+            data: data.to_owned(),
+        }
     }
 
     #[test]
@@ -108,8 +118,11 @@ mod tests {
         ];
         for size in 1..=STREAM.len() {
             let mut reader = SseReader::default();
-            let events: Vec<SseEvent> =
-                STREAM.as_bytes().chunks(size).flat_map(|piece| reader.feed_bytes(piece).unwrap()).collect();
+            let events: Vec<SseEvent> = STREAM
+                .as_bytes()
+                .chunks(size)
+                .flat_map(|piece| reader.feed_bytes(piece).unwrap())
+                .collect();
             assert_eq!(events, expected, "in pieces of {size}");
         }
     }

@@ -1,7 +1,8 @@
 //! The values that the host knows: sessions, agents, workspaces, settings.
 
 use wharf_api::{
-    AdapterDescription, AttentionState, SessionInfo, SessionSettingsInfo, SessionStatus, TurnPhase, WorkspaceRegistry,
+    AdapterDescription, AttentionState, SessionInfo, SessionSettingsInfo, SessionStatus, TurnPhase,
+    WorkspaceRegistry,
 };
 
 use super::Candidate;
@@ -16,7 +17,10 @@ use crate::{session_ref, session_state};
 const MAX_SESSIONS: usize = 60;
 
 /// Returns the candidates. Fails if no host runs.
-pub(super) async fn ask_host(global: &GlobalOptions, plan: &CompletionPlan) -> anyhow::Result<Vec<Candidate>> {
+pub(super) async fn ask_host(
+    global: &GlobalOptions,
+    plan: &CompletionPlan,
+) -> anyhow::Result<Vec<Candidate>> {
     let client = global.connect_if_running().await?;
     Ok(match &plan.kind {
         ValueKind::Session => list_sessions(&client).await?,
@@ -25,7 +29,11 @@ pub(super) async fn ask_host(global: &GlobalOptions, plan: &CompletionPlan) -> a
         ValueKind::AgentMode => {
             agent_values(&client, plan, |agent| {
                 let modes = agent.modes.iter();
-                modes.map(|mode| Candidate::new(&mode.id, mode.description.clone().unwrap_or_default())).collect()
+                modes
+                    .map(|mode| {
+                        Candidate::new(&mode.id, mode.description.clone().unwrap_or_default())
+                    })
+                    .collect()
             })
             .await?
         }
@@ -33,7 +41,9 @@ pub(super) async fn ask_host(global: &GlobalOptions, plan: &CompletionPlan) -> a
         ValueKind::Setting => list_settings(&client, &plan.values).await?,
         ValueKind::FilterValue(key) => list_filter_values(&client, key).await?,
         ValueKind::Context => list_contexts(global),
-        ValueKind::Fixed(_) | ValueKind::File | ValueKind::Directory | ValueKind::Nothing => Vec::new(),
+        ValueKind::Fixed(_) | ValueKind::File | ValueKind::Directory | ValueKind::Nothing => {
+            Vec::new()
+        }
     })
 }
 
@@ -41,11 +51,15 @@ pub(super) async fn ask_host(global: &GlobalOptions, plan: &CompletionPlan) -> a
 pub(super) fn without_host(global: &GlobalOptions, plan: &CompletionPlan) -> Vec<Candidate> {
     match &plan.kind {
         ValueKind::Agent => {
-            let listed = serve::load_config(global).map(|config| config.adapters().list()).unwrap_or_default();
+            let listed = serve::load_config(global)
+                .map(|config| config.adapters().list())
+                .unwrap_or_default();
             let installed = listed.into_iter().filter(|agent| agent.installed);
             installed.map(|agent| Candidate::new(agent.slug, agent.description)).collect()
         }
-        ValueKind::FilterValue(key) => words_of_filter(key).iter().map(|word| Candidate::new(*word, "")).collect(),
+        ValueKind::FilterValue(key) => {
+            words_of_filter(key).iter().map(|word| Candidate::new(*word, "")).collect()
+        }
         ValueKind::Context => list_contexts(global),
         ValueKind::Fixed(_)
         | ValueKind::Session
@@ -61,19 +75,32 @@ pub(super) fn without_host(global: &GlobalOptions, plan: &CompletionPlan) -> Vec
 
 /// Returns the names of hosts, that of this machine first.
 fn list_contexts(global: &GlobalOptions) -> Vec<Candidate> {
-    let contexts = global.contexts_path().and_then(|path| Contexts::load(&path)).unwrap_or_default();
-    let named = contexts.contexts.iter().map(|(name, context)| Candidate::new(name, &context.url));
-    std::iter::once(Candidate::new(LOCAL_CONTEXT, "the host of this machine")).chain(named).collect()
+    let contexts = global
+        .contexts_path()
+        .and_then(|path| Contexts::load(&path))
+        .unwrap_or_default();
+    let named = contexts
+        .contexts
+        .iter()
+        .map(|(name, context)| Candidate::new(name, &context.url));
+    std::iter::once(Candidate::new(LOCAL_CONTEXT, "the host of this machine"))
+        .chain(named)
+        .collect()
 }
 
 /// Returns a name for each session: its label if a shell takes it as one word, and its short id. Sessions that can go on stand
 /// first.
 async fn list_sessions(client: &HostClient) -> anyhow::Result<Vec<Candidate>> {
-    let mut sessions: Vec<SessionInfo> =
-        session_ref::list_sessions(client, "").await?.into_iter().map(|listed| listed.session).collect();
+    let mut sessions: Vec<SessionInfo> = session_ref::list_sessions(client, "")
+        .await?
+        .into_iter()
+        .map(|listed| listed.session)
+        .collect();
     let ids = session_ref::short_ids(&sessions.iter().collect::<Vec<_>>());
     let mut named: Vec<(SessionInfo, String)> = sessions.drain(..).zip(ids).collect();
-    named.sort_by_key(|(session, _)| !(session.status.is_alive() || session_state::is_asleep(session)));
+    named.sort_by_key(|(session, _)| {
+        !(session.status.is_alive() || session_state::is_asleep(session))
+    });
     named.truncate(MAX_SESSIONS);
     let describe = |session: &SessionInfo| {
         let (word, _) = session_state::list_word(session);
@@ -82,7 +109,11 @@ async fn list_sessions(client: &HostClient) -> anyhow::Result<Vec<Candidate>> {
     };
     let candidates = named.iter().flat_map(|(session, id)| {
         let label = session.label.as_deref().filter(|label| is_one_word(label));
-        label.into_iter().chain([id.as_str()]).map(|word| Candidate::new(word, describe(session))).collect::<Vec<_>>()
+        label
+            .into_iter()
+            .chain([id.as_str()])
+            .map(|word| Candidate::new(word, describe(session)))
+            .collect::<Vec<_>>()
     });
     Ok(candidates.collect())
 }
@@ -94,12 +125,18 @@ fn is_one_word(label: &str) -> bool {
 
 fn list_agents(adapters: &[AdapterDescription]) -> Vec<Candidate> {
     let installed = adapters.iter().filter(|adapter| adapter.installed);
-    installed.map(|adapter| Candidate::new(&adapter.slug, &adapter.description)).collect()
+    installed
+        .map(|adapter| Candidate::new(&adapter.slug, &adapter.description))
+        .collect()
 }
 
 async fn list_workspaces(client: &HostClient) -> anyhow::Result<Vec<Candidate>> {
     let registry: WorkspaceRegistry = client.fetch_json(&HostCall::get("/workspaces")).await?;
-    Ok(registry.workspaces.iter().map(|workspace| Candidate::new(&workspace.slug, &workspace.path)).collect())
+    Ok(registry
+        .workspaces
+        .iter()
+        .map(|workspace| Candidate::new(&workspace.slug, &workspace.path))
+        .collect())
 }
 
 /// Returns values of the agent that the line names.
@@ -109,7 +146,10 @@ async fn agent_values(
     list: impl Fn(&AdapterDescription) -> Vec<Candidate>,
 ) -> anyhow::Result<Vec<Candidate>> {
     let adapters = agents::list_adapters(client).await?;
-    let named = plan.values.first().and_then(|name| adapters.iter().find(|adapter| adapter.slug == *name));
+    let named = plan
+        .values
+        .first()
+        .and_then(|name| adapters.iter().find(|adapter| adapter.slug == *name));
     Ok(named.map(list).unwrap_or_default())
 }
 
@@ -148,13 +188,21 @@ fn setting_values(settings: &SessionSettingsInfo, words: &[&str]) -> Vec<Candida
     let values = |all: &[wharf_api::ChoiceValue]| -> Vec<Candidate> {
         all.iter().map(|value| Candidate::new(&value.id, &value.name)).collect()
     };
-    let choice = |choice: &Option<wharf_api::SettingChoice>| choice.as_ref().map(|choice| values(&choice.all));
+    let choice = |choice: &Option<wharf_api::SettingChoice>| {
+        choice.as_ref().map(|choice| values(&choice.all))
+    };
     match words {
         ["mode"] => choice(&settings.modes).unwrap_or_default(),
         ["model"] => choice(&settings.models).unwrap_or_default(),
-        ["option"] => settings.options.iter().map(|option| Candidate::new(&option.id, &option.name)).collect(),
+        ["option"] => settings
+            .options
+            .iter()
+            .map(|option| Candidate::new(&option.id, &option.name))
+            .collect(),
         ["option", name] => match settings.options.iter().find(|option| option.id == *name) {
-            Some(option) if option.kind == "boolean" => ["true", "false"].map(|word| Candidate::new(word, "")).to_vec(),
+            Some(option) if option.kind == "boolean" => {
+                ["true", "false"].map(|word| Candidate::new(word, "")).to_vec()
+            }
             Some(option) => values(&option.all),
             None => Vec::new(),
         },

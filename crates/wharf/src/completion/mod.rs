@@ -65,11 +65,16 @@ fn complete(words: &[String], splits_at_signs: bool) -> Vec<String> {
     }
     let found = list_candidates(&plan, words);
     // Bash replaces only what follows the last `=` or `:` of the word.
-    let kept_from = if splits_at_signs { plan.word.rfind(['=', ':']).map_or(0, |at| at + 1) } else { 0 };
-    let fitting = found.into_iter().map(|Candidate { word, about }| (format!("{}{word}", plan.prefix), about));
+    let kept_from =
+        if splits_at_signs { plan.word.rfind(['=', ':']).map_or(0, |at| at + 1) } else { 0 };
+    let fitting = found
+        .into_iter()
+        .map(|Candidate { word, about }| (format!("{}{word}", plan.prefix), about));
     let fitting = fitting.filter(|(word, _)| word.starts_with(&plan.word));
     fitting
-        .map(|(word, about)| format!("{}\t{}", &word[kept_from..], crate::format::text::to_printable(&about)))
+        .map(|(word, about)| {
+            format!("{}\t{}", &word[kept_from..], crate::format::text::to_printable(&about))
+        })
         .collect()
 }
 
@@ -82,10 +87,15 @@ fn list_candidates(plan: &CompletionPlan, words: &[String]) -> Vec<Candidate> {
         // Stdin is for the verb, not for Tab.
         return Vec::new();
     }
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        return Vec::new();
+    };
     runtime.block_on(async {
         let asked = tokio::time::timeout(ANSWER_TIMEOUT, candidates::ask_host(&global, plan)).await;
-        asked.ok().and_then(Result::ok).unwrap_or_else(|| candidates::without_host(&global, plan))
+        asked
+            .ok()
+            .and_then(Result::ok)
+            .unwrap_or_else(|| candidates::without_host(&global, plan))
     })
 }
 

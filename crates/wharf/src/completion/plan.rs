@@ -59,14 +59,20 @@ struct LineWalk<'a> {
 
 impl<'a> LineWalk<'a> {
     fn step(&mut self, word: &str) {
-        if self.pending.take().is_some_and(|option| !is_optional_value(option) || !word.starts_with('-')) {
+        if self
+            .pending
+            .take()
+            .is_some_and(|option| !is_optional_value(option) || !word.starts_with('-'))
+        {
             return;
         }
         if !self.only_values && word == "--" {
             self.only_values = true;
         } else if !self.only_values && word.len() > 1 && word.starts_with('-') {
-            self.pending = find_option(self.command, word).filter(|option| takes_value(option) && !word.contains('='));
-        } else if let Some(verb) = self.command.find_subcommand(word).filter(|_| !self.only_values) {
+            self.pending = find_option(self.command, word)
+                .filter(|option| takes_value(option) && !word.contains('='));
+        } else if let Some(verb) = self.command.find_subcommand(word).filter(|_| !self.only_values)
+        {
             self.command = verb;
             self.values.clear();
         } else {
@@ -77,7 +83,9 @@ impl<'a> LineWalk<'a> {
     /// Returns the argument that the next value belongs to.
     fn next_positional(&self) -> Option<&'a Arg> {
         let all: Vec<&Arg> = self.command.get_positionals().collect();
-        let takes_many = |arg: &&&Arg| arg.get_num_args().is_some_and(|count| count.max_values() > 1) || appends(arg);
+        let takes_many = |arg: &&&Arg| {
+            arg.get_num_args().is_some_and(|count| count.max_values() > 1) || appends(arg)
+        };
         all.get(self.values.len()).or_else(|| all.last().filter(takes_many)).copied()
     }
 }
@@ -108,8 +116,16 @@ impl CompletionPlan {
     pub(super) fn new(command: &Command, words: &[String]) -> Self {
         let mut command = command.clone();
         command.build();
-        let (word, before) = words.split_last().map(|(word, before)| (word.clone(), before)).unwrap_or_default();
-        let mut walk = LineWalk { command: &command, pending: None, values: Vec::new(), only_values: false };
+        let (word, before) = words
+            .split_last()
+            .map(|(word, before)| (word.clone(), before))
+            .unwrap_or_default();
+        let mut walk = LineWalk {
+            command: &command,
+            pending: None,
+            values: Vec::new(),
+            only_values: false,
+        };
         before.iter().for_each(|word| walk.step(word));
         let (kind, prefix) = find_kind(&walk, &word);
         Self { kind, prefix, word, values: walk.values }
@@ -122,7 +138,10 @@ impl CompletionPlan {
 
 /// Returns the kind of the word at the cursor, and the part of it that is typed for good.
 fn find_kind(walk: &LineWalk<'_>, word: &str) -> (ValueKind, String) {
-    if let Some(option) = walk.pending.filter(|option| !is_optional_value(option) || !word.starts_with('-')) {
+    if let Some(option) = walk
+        .pending
+        .filter(|option| !is_optional_value(option) || !word.starts_with('-'))
+    {
         return kind_of_value(option, word, String::new());
     }
     if word.starts_with('-') && !walk.only_values {
@@ -130,7 +149,9 @@ fn find_kind(walk: &LineWalk<'_>, word: &str) -> (ValueKind, String) {
             Some((name, value)) => {
                 let option = find_option(walk.command, name).filter(|option| takes_value(option));
                 let prefix = format!("{name}=");
-                option.map_or((ValueKind::Nothing, String::new()), |option| kind_of_value(option, value, prefix))
+                option.map_or((ValueKind::Nothing, String::new()), |option| {
+                    kind_of_value(option, value, prefix)
+                })
             }
             None => (ValueKind::Fixed(list_options(walk.command)), String::new()),
         };
@@ -146,19 +167,34 @@ fn find_kind(walk: &LineWalk<'_>, word: &str) -> (ValueKind, String) {
 }
 
 fn kind_of_value(argument: &Arg, value: &str, prefix: String) -> (ValueKind, String) {
-    let name = argument.get_value_names().and_then(|names| names.first()).map(|name| name.to_string());
+    let name = argument
+        .get_value_names()
+        .and_then(|names| names.first())
+        .map(|name| name.to_string());
     let name = name.unwrap_or_else(|| argument.get_id().as_str().to_uppercase());
     let possible: Vec<Candidate> = argument
         .get_possible_values()
         .iter()
         .filter(|value| !value.is_hide_set())
-        .map(|value| Candidate::new(value.get_name(), value.get_help().map(ToString::to_string).unwrap_or_default()))
+        .map(|value| {
+            Candidate::new(
+                value.get_name(),
+                value.get_help().map(ToString::to_string).unwrap_or_default(),
+            )
+        })
         .collect();
-    let listed =
-        || format!("{prefix}{}", value.rsplit_once(',').map(|(typed, _)| format!("{typed},")).unwrap_or_default());
-    let words = |words: &[&str]| words.iter().map(|word| Candidate::new(*word, "")).collect::<Vec<_>>();
+    let listed = || {
+        format!(
+            "{prefix}{}",
+            value.rsplit_once(',').map(|(typed, _)| format!("{typed},")).unwrap_or_default()
+        )
+    };
+    let words =
+        |words: &[&str]| words.iter().map(|word| Candidate::new(*word, "")).collect::<Vec<_>>();
     match name.as_str() {
-        _ if !possible.is_empty() && argument.get_value_delimiter().is_some() => (ValueKind::Fixed(possible), listed()),
+        _ if !possible.is_empty() && argument.get_value_delimiter().is_some() => {
+            (ValueKind::Fixed(possible), listed())
+        }
         _ if !possible.is_empty() => (ValueKind::Fixed(possible), prefix),
         "ID" | "SESSION" => (ValueKind::Session, prefix),
         "AGENT" => (ValueKind::Agent, prefix),
@@ -171,7 +207,9 @@ fn kind_of_value(argument: &Arg, value: &str, prefix: String) -> (ValueKind, Str
         "KEY=VALUE" => match value.split_once('=') {
             Some((key, _)) => (ValueKind::FilterValue(key.to_owned()), format!("{prefix}{key}=")),
             None => (
-                ValueKind::Fixed(words(&FILTER_KEYS.map(|key| format!("{key}=")).each_ref().map(String::as_str))),
+                ValueKind::Fixed(words(
+                    &FILTER_KEYS.map(|key| format!("{key}=")).each_ref().map(String::as_str),
+                )),
                 prefix,
             ),
         },
@@ -185,27 +223,37 @@ fn kind_of_value(argument: &Arg, value: &str, prefix: String) -> (ValueKind, Str
 
 /// Returns the keys of settings that can be typed as they are, without a name of the user in them.
 fn list_config_keys() -> Vec<Candidate> {
-    let paths = wharf_host::CONFIG_KEYS.iter().map(|key| key.path).filter(|path| !path.contains('*'));
+    let paths = wharf_host::CONFIG_KEYS
+        .iter()
+        .map(|key| key.path)
+        .filter(|path| !path.contains('*'));
     paths.map(|path| Candidate::new(path, "")).collect()
 }
 
 fn list_options(command: &Command) -> Vec<Candidate> {
     let shown = command.get_arguments().filter(|arg| !arg.is_hide_set());
-    shown.filter_map(|arg| Some(Candidate::new(format!("--{}", arg.get_long()?), first_line(arg.get_help())))).collect()
+    shown
+        .filter_map(|arg| {
+            Some(Candidate::new(format!("--{}", arg.get_long()?), first_line(arg.get_help())))
+        })
+        .collect()
 }
 
 fn list_verbs(command: &Command) -> Vec<Candidate> {
     let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
     let named = |verb: &Command| {
         let about = first_line(verb.get_about());
-        let names = std::iter::once(verb.get_name()).chain(verb.get_visible_aliases()).map(ToOwned::to_owned);
+        let names = std::iter::once(verb.get_name())
+            .chain(verb.get_visible_aliases())
+            .map(ToOwned::to_owned);
         names.map(|name| Candidate::new(name, about.clone())).collect::<Vec<_>>()
     };
     shown.flat_map(named).collect()
 }
 
 fn first_line(help: Option<&clap::builder::StyledStr>) -> String {
-    help.map(|help| help.to_string().lines().next().unwrap_or_default().to_owned()).unwrap_or_default()
+    help.map(|help| help.to_string().lines().next().unwrap_or_default().to_owned())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -218,7 +266,11 @@ mod tests {
     }
 
     fn fixed_words(line: &str) -> Vec<String> {
-        plan(line).fixed_candidates().into_iter().map(|candidate| candidate.word).collect()
+        plan(line)
+            .fixed_candidates()
+            .into_iter()
+            .map(|candidate| candidate.word)
+            .collect()
     }
 
     #[test]
@@ -266,7 +318,11 @@ mod tests {
             ("config set ", "ask_timeout"),
             ("config unset ", "ask_timeout"),
         ] {
-            assert!(fixed_words(line).contains(&offered.to_owned()), "{offered} for {line:?}: {:?}", fixed_words(line));
+            assert!(
+                fixed_words(line).contains(&offered.to_owned()),
+                "{offered} for {line:?}: {:?}",
+                fixed_words(line)
+            );
         }
         assert_eq!(plan("ls --format id,st").prefix, "id,");
         assert_eq!(plan("ls --json=id,title,a").prefix, "--json=id,title,");

@@ -30,6 +30,9 @@ mod tests {
     fn unfinished_line_is_split_into_words() {
         assert_eq!(split_line("wharf "), ["wharf", ""]);
         assert_eq!(split_line("wharf run  \"a b\" c\\ d 'e"), ["wharf", "run", "a b", "c d", "e"]);
-        assert_eq!(split_line("wharf ls --filter agent=cl"), ["wharf", "ls", "--filter", "agent=cl"]);
+        assert_eq!(
+            split_line("wharf ls --filter agent=cl"),
+            ["wharf", "ls", "--filter", "agent=cl"]
+        );
     }
 }

@@ -39,22 +39,29 @@ impl HostAddress {
 
     /// Returns the value of the `Host` header.
     pub(crate) fn authority(&self) -> String {
-        self.remote().map_or_else(|| "localhost".to_owned(), |host| host.options.url.authority())
+        self.remote()
+            .map_or_else(|| "localhost".to_owned(), |host| host.options.url.authority())
     }
 
     /// Returns the value of the `Authorization` header. The socket needs none.
     pub(crate) fn authorization(&self) -> Option<String> {
-        self.remote()?.options.token.as_ref().map(|token| format!("Bearer {}", token.text))
+        self.remote()?
+            .options
+            .token
+            .as_ref()
+            .map(|token| format!("Bearer {}", token.text))
     }
 
     /// Returns the path of a route for the request line.
     pub(crate) fn full_path(&self, route: &str) -> String {
-        self.remote().map_or_else(|| route.to_owned(), |host| format!("{}{route}", host.options.url.prefix))
+        self.remote()
+            .map_or_else(|| route.to_owned(), |host| format!("{}{route}", host.options.url.prefix))
     }
 
     /// Returns the URL of a WebSocket route.
     pub(crate) fn websocket_url(&self, route: &str) -> String {
-        let scheme = if self.remote().is_some_and(|host| host.options.url.tls) { "wss" } else { "ws" };
+        let scheme =
+            if self.remote().is_some_and(|host| host.options.url.tls) { "wss" } else { "ws" };
         format!("{scheme}://{}{}", self.authority(), self.full_path(route))
     }
 }

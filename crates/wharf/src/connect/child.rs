@@ -19,15 +19,25 @@ const START_ATTEMPTS: u32 = 5;
 pub(crate) fn start_acp_child(command: &[String]) -> anyhow::Result<Child> {
     let (program, arguments) = command.split_first().context("there is no command")?;
     let mut command = tokio::process::Command::new(program);
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    command
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true);
     command.spawn().with_context(|| format!("running {program}"))
 }
 
 /// Runs a command in this terminal and waits until it has ended.
 #[expect(clippy::disallowed_methods, reason = "children of client verbs are started from here")]
-pub(crate) fn run_in_terminal(command: &[String], env: &[(String, String)]) -> anyhow::Result<ExitStatus> {
+pub(crate) fn run_in_terminal(
+    command: &[String],
+    env: &[(String, String)],
+) -> anyhow::Result<ExitStatus> {
     let (program, arguments) = command.split_first().context("there is no command")?;
-    let status = Command::new(program).args(arguments).envs(env.iter().map(|(name, value)| (name, value))).status();
+    let status = Command::new(program)
+        .args(arguments)
+        .envs(env.iter().map(|(name, value)| (name, value)))
+        .status();
     status.with_context(|| format!("running {program}; is it installed and on the PATH?"))
 }
 
@@ -48,11 +58,15 @@ fn try_start_detached(arguments: &[OsString], input: Option<&str>) -> anyhow::Re
     let mut command = Command::new(program);
     command.arg(DETACH_COMMAND).args(arguments).current_dir("/");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().context("starting a process that goes on without this terminal")?;
+    let mut child = command
+        .spawn()
+        .context("starting a process that goes on without this terminal")?;
     if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
         // A process that has ended reads nothing; its exit code tells.
         let _ = stdin.write_all(input.as_bytes());
     }
-    let ended = child.wait_with_output().context("waiting for a process that goes on without this terminal")?;
+    let ended = child
+        .wait_with_output()
+        .context("waiting for a process that goes on without this terminal")?;
     Ok(ended.status.success())
 }

@@ -50,7 +50,11 @@ impl HostUrl {
                     80
                 }
             }
-            Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or_else(|| invalid("its port is no number"))?,
+            Some(port) => port
+                .parse()
+                .ok()
+                .filter(|port| *port > 0)
+                .ok_or_else(|| invalid("its port is no number"))?,
         };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         if host.is_empty() {
@@ -63,12 +67,14 @@ impl HostUrl {
 
     /// Tells whether the URL names this machine.
     pub(crate) fn is_loopback(&self) -> bool {
-        self.host == "localhost" || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        self.host == "localhost"
+            || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 
     /// Returns the name and port for the `Host` header.
     pub(crate) fn authority(&self) -> String {
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let host =
+            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         let usual = if self.tls { 443 } else { 80 };
         if self.port == usual { host } else { format!("{host}:{}", self.port) }
     }
@@ -111,7 +117,11 @@ mod tests {
             ("https://[2001:db8::1]:7433/", "https://[2001:db8::1]:7433", false),
         ] {
             let url = HostUrl::parse(text).unwrap();
-            assert_eq!((url.to_string().as_str(), url.is_loopback()), (written, loopback), "{text}");
+            assert_eq!(
+                (url.to_string().as_str(), url.is_loopback()),
+                (written, loopback),
+                "{text}"
+            );
         }
     }
 
@@ -127,7 +137,11 @@ mod tests {
             "https://box/?a",
             "https://b x",
         ] {
-            assert_eq!(Failure::exit_of(&HostUrl::parse(text).unwrap_err().into()), Exit::Usage, "{text}");
+            assert_eq!(
+                Failure::exit_of(&HostUrl::parse(text).unwrap_err().into()),
+                Exit::Usage,
+                "{text}"
+            );
         }
     }
 }

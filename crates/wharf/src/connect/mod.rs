@@ -25,7 +25,8 @@ pub(crate) use child::{run_in_terminal, start_acp_child, start_detached};
 pub(crate) use host_url::HostUrl;
 pub(crate) use port_watch::{PortWatch, describe_new_port};
 pub(crate) use programs::{
-    ManagerOutput, PrivateFolder, fill_tmux_buffer, open_in_browser, run_editor, run_manager, run_pager,
+    ManagerOutput, PrivateFolder, fill_tmux_buffer, open_in_browser, run_editor, run_manager,
+    run_pager,
 };
 pub(crate) use remote::{RemoteHost, RemoteOptions, RemoteToken};
 use start::HostStarter;
@@ -76,20 +77,44 @@ pub(crate) struct HostLocator {
 }
 
 impl HostLocator {
-    pub(crate) fn new(state_dir: PathBuf, config: Option<PathBuf>, may_start: bool, program: &'static str) -> Self {
+    pub(crate) fn new(
+        state_dir: PathBuf,
+        config: Option<PathBuf>,
+        may_start: bool,
+        program: &'static str,
+    ) -> Self {
         let address = HostAddress::Socket(state_dir.join("wharf.sock"));
-        Self { address, program, starter: may_start.then(|| HostStarter::new(state_dir, config)), is_silent: false }
+        Self {
+            address,
+            program,
+            starter: may_start.then(|| HostStarter::new(state_dir, config)),
+            is_silent: false,
+        }
     }
 
     /// Starts a host with these arguments if none is running.
-    pub(crate) fn with_arguments(state_dir: PathBuf, arguments: Vec<String>, program: &'static str) -> Self {
+    pub(crate) fn with_arguments(
+        state_dir: PathBuf,
+        arguments: Vec<String>,
+        program: &'static str,
+    ) -> Self {
         let address = HostAddress::Socket(state_dir.join("wharf.sock"));
-        Self { address, program, starter: Some(HostStarter::with_arguments(state_dir, arguments)), is_silent: false }
+        Self {
+            address,
+            program,
+            starter: Some(HostStarter::with_arguments(state_dir, arguments)),
+            is_silent: false,
+        }
     }
 
     /// Finds a host on another machine, which is never started from here.
     pub(crate) fn for_remote(host: RemoteHost, program: &'static str) -> Self {
-        Self { address: HostAddress::Remote(Arc::new(host)), program, starter: None, is_silent: false }
+        Self {
+            address: HostAddress::Remote(Arc::new(host)),
+            program,
+            starter: None,
+            is_silent: false,
+        }
     }
 
     /// Prints no notes.
@@ -148,16 +173,26 @@ impl HostLocator {
                     None if since.elapsed() >= start_after => {
                         let ports = PortWatch::begin(starter.state_dir());
                         let pid = starter.start_host()?;
-                        start = Some(BegunStart { pid, ports, began_at: Instant::now(), is_announced: self.is_silent });
+                        start = Some(BegunStart {
+                            pid,
+                            ports,
+                            began_at: Instant::now(),
+                            is_announced: self.is_silent,
+                        });
                         pause = FIRST_RETRY_DELAY;
                     }
                     // Another host may have been first.
                     Some(_) if starter.has_ended() => {
                         give_up_at = give_up_at.min(Instant::now() + OTHER_HOST_TIMEOUT);
                     }
-                    Some(start) if !start.is_announced && start.began_at.elapsed() >= SLOW_START => {
+                    Some(start)
+                        if !start.is_announced && start.began_at.elapsed() >= SLOW_START =>
+                    {
                         let pid = start.pid;
-                        output::print_note(&format!("{}: no host is running; starting one (pid {pid})", self.program));
+                        output::print_note(&format!(
+                            "{}: no host is running; starting one (pid {pid})",
+                            self.program
+                        ));
                         start.is_announced = true;
                     }
                     Some(_) | None => {}
@@ -179,7 +214,10 @@ impl HostLocator {
         // A host that has ended was not the first one.
         if self.starter.as_ref().is_some_and(|starter| !starter.has_ended()) {
             let pid = start.pid;
-            output::print_note(&format!("{}: no host was running; started one (pid {pid})", self.program));
+            output::print_note(&format!(
+                "{}: no host was running; started one (pid {pid})",
+                self.program
+            ));
         }
         if let Some(note) = start.ports.describe_change() {
             output::print_note(&format!("{}: {note}", self.program));
@@ -192,8 +230,12 @@ impl HostLocator {
             return Failure::new(Exit::NoHost, host.describe_absence()).into();
         }
         let words = match &self.starter {
-            Some(starter) => format!("no host comes up on {socket}; {}", starter.describe_log_tail()),
-            None if waited => format!("the host on {socket} is gone and has not come back; start it with: wharf serve"),
+            Some(starter) => {
+                format!("no host comes up on {socket}; {}", starter.describe_log_tail())
+            }
+            None if waited => format!(
+                "the host on {socket} is gone and has not come back; start it with: wharf serve"
+            ),
             None => format!("no host is running on {socket}; start one with: wharf serve"),
         };
         Failure::new(Exit::NoHost, words).into()
@@ -216,20 +258,28 @@ fn is_absent_host(kind: ErrorKind) -> bool {
     // A host that dies between the connect and its accept resets the connection.
     matches!(
         kind,
-        ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+        ErrorKind::NotFound
+            | ErrorKind::ConnectionRefused
+            | ErrorKind::ConnectionReset
+            | ErrorKind::BrokenPipe
     )
 }
 
 /// Returns the pid of the process at the other end.
 pub(crate) fn peer_pid(stream: &UnixStream) -> Option<u32> {
-    stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok())
+    stream
+        .peer_cred()
+        .ok()
+        .and_then(|peer| peer.pid())
+        .and_then(|pid| u32::try_from(pid).ok())
 }
 
 /// Returns the variables of this program's environment that the host gets: the path, the locale, and those in `wanted`.
 pub(crate) fn forwarded_environment(wanted: &[String]) -> BTreeMap<String, String> {
-    let vars =
-        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    vars.filter(|(name, _)| wharf_host::is_always_passed(name) || wanted.contains(name)).collect()
+    let vars = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    vars.filter(|(name, _)| wharf_host::is_always_passed(name) || wanted.contains(name))
+        .collect()
 }
 
 #[cfg(test)]

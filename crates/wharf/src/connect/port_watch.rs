@@ -22,7 +22,9 @@ impl PortWatch {
         match self.kept.read() {
             now if now == self.before => None,
             Some(port) => Some(describe_new_port(port)),
-            None => Some(format!("this host's usual port is free: it listens on {USUAL_ADDRESS} again")),
+            None => {
+                Some(format!("this host's usual port is free: it listens on {USUAL_ADDRESS} again"))
+            }
         }
     }
 }
@@ -49,7 +51,9 @@ mod tests {
             watch.describe_change()
         };
         assert_eq!(note_of_start(7433), None);
-        assert!(note_of_start(7434).is_some_and(|note| note.contains("127.0.0.1:7434 from now on")));
+        assert!(
+            note_of_start(7434).is_some_and(|note| note.contains("127.0.0.1:7434 from now on"))
+        );
         assert_eq!(note_of_start(7434), None);
         assert!(note_of_start(7433).is_some_and(|note| note.contains("127.0.0.1:7433 again")));
         assert_eq!(note_of_start(7433), None);

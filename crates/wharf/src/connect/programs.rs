@@ -27,7 +27,10 @@ pub(crate) struct ManagerOutput {
 
 /// Runs a program and waits for its end. Returns `None` if this machine does not have it.
 #[expect(clippy::disallowed_methods, reason = "programs that a verb waits for are run from here")]
-pub(crate) fn run_manager(program: &str, arguments: &[&str]) -> anyhow::Result<Option<ManagerOutput>> {
+pub(crate) fn run_manager(
+    program: &str,
+    arguments: &[&str],
+) -> anyhow::Result<Option<ManagerOutput>> {
     match Command::new(program).args(arguments).stdin(Stdio::null()).output() {
         Ok(output) => Ok(Some(ManagerOutput {
             success: output.status.success(),
@@ -42,13 +45,16 @@ pub(crate) fn run_manager(program: &str, arguments: &[&str]) -> anyhow::Result<O
 /// Opens a file in the user's editor and waits until it is closed.
 #[expect(clippy::disallowed_methods, reason = "programs that a verb waits for are run from here")]
 pub(crate) fn run_editor(file: &Path) -> anyhow::Result<()> {
-    let named =
-        ["VISUAL", "EDITOR"].into_iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    let named = ["VISUAL", "EDITOR"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
     let line = named.unwrap_or_else(|| DEFAULT_EDITOR.to_owned());
-    let words = wharf_host::split_command(&line).with_context(|| format!("reading the editor {line:?}"))?;
+    let words =
+        wharf_host::split_command(&line).with_context(|| format!("reading the editor {line:?}"))?;
     let (program, arguments) = words.split_first().context("no editor is named; set EDITOR")?;
     let status = Command::new(program).args(arguments).arg(file).status();
-    let status = status.with_context(|| format!("running the editor {program}; set EDITOR to another one"))?;
+    let status = status
+        .with_context(|| format!("running the editor {program}; set EDITOR to another one"))?;
     ensure!(status.success(), "the editor {program} failed ({status}); nothing is changed");
     Ok(())
 }
@@ -57,12 +63,18 @@ pub(crate) fn run_editor(file: &Path) -> anyhow::Result<()> {
 #[expect(clippy::disallowed_methods, reason = "programs that a verb waits for are run from here")]
 pub(crate) fn open_in_browser(address: &str) -> bool {
     let is_mac = cfg!(target_os = "macos");
-    let has_desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
+    let has_desktop = ["DISPLAY", "WAYLAND_DISPLAY"]
+        .iter()
+        .any(|name| std::env::var_os(name).is_some());
     if !is_mac && !has_desktop {
         return false;
     }
     let mut opener = Command::new(if is_mac { "open" } else { "xdg-open" });
-    opener.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    opener
+        .arg(address)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     opener.status().is_ok_and(|status| status.success())
 }
 
@@ -71,10 +83,12 @@ pub(crate) fn open_in_browser(address: &str) -> bool {
 pub(crate) fn run_pager(text: &str) -> anyhow::Result<()> {
     let line = std::env::var("PAGER").ok().filter(|value| !value.is_empty());
     let line = line.unwrap_or_else(|| DEFAULT_PAGER.to_owned());
-    let words = wharf_host::split_command(&line).with_context(|| format!("reading the pager {line:?}"))?;
+    let words =
+        wharf_host::split_command(&line).with_context(|| format!("reading the pager {line:?}"))?;
     let (program, arguments) = words.split_first().context("no pager is named; set PAGER")?;
     let child = Command::new(program).args(arguments).stdin(Stdio::piped()).spawn();
-    let mut child = child.with_context(|| format!("running the pager {program}; set PAGER to another one"))?;
+    let mut child =
+        child.with_context(|| format!("running the pager {program}; set PAGER to another one"))?;
     if let Some(mut stdin) = child.stdin.take() {
         // A pager that is closed early does not read the rest.
         let _ = stdin.write_all(text.as_bytes());
@@ -89,7 +103,11 @@ pub(crate) async fn fill_tmux_buffer(text: &str) -> anyhow::Result<()> {
     // tmux before version 3.2 knows no -w: then the text is in its buffer alone.
     for arguments in [&["load-buffer", "-w", "-"][..], &["load-buffer", "-"]] {
         let mut tmux = tokio::process::Command::new("tmux");
-        tmux.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        tmux.args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true);
         let mut child = tmux.spawn().context("running tmux load-buffer")?;
         let fed = async {
             if let Some(mut stdin) = child.stdin.take() {
@@ -98,7 +116,9 @@ pub(crate) async fn fill_tmux_buffer(text: &str) -> anyhow::Result<()> {
             }
             child.wait().await
         };
-        let status = tokio::time::timeout(TMUX_TIMEOUT, fed).await.context("tmux does not answer")??;
+        let status = tokio::time::timeout(TMUX_TIMEOUT, fed)
+            .await
+            .context("tmux does not answer")??;
         if status.success() {
             return Ok(());
         }

@@ -30,7 +30,9 @@ pub(crate) struct RemoteToken {
 
 impl std::fmt::Debug for RemoteToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RemoteToken").field("source", &self.source).finish_non_exhaustive()
+        f.debug_struct("RemoteToken")
+            .field("source", &self.source)
+            .finish_non_exhaustive()
     }
 }
 
@@ -65,11 +67,14 @@ impl RemoteHost {
             return Err(Failure::new(Exit::Usage, words).into());
         }
         if !url.tls && options.ca.is_some() {
-            return Err(Failure::new(Exit::Usage, format!("--ca is for https, and {url} is not")).into());
+            return Err(
+                Failure::new(Exit::Usage, format!("--ca is for https, and {url} is not")).into()
+            );
         }
         let tls = if url.tls {
             let name = ServerName::try_from(url.host.clone());
-            let name = name.with_context(|| format!("reading the name {:?} for its certificate", url.host))?;
+            let name = name
+                .with_context(|| format!("reading the name {:?} for its certificate", url.host))?;
             Some((Arc::new(client_config(options.ca.as_deref())?), name))
         } else {
             None
@@ -81,7 +86,10 @@ impl RemoteHost {
     pub(crate) async fn open_stream(&self) -> Result<HostStream, ConnectError> {
         let connected = match tokio::time::timeout(CONNECT_TIMEOUT, self.connect()).await {
             Ok(connected) => connected,
-            Err(_) => Err(Attempt::Failed(format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()))),
+            Err(_) => Err(Attempt::Failed(format!(
+                "no connection within {} s",
+                CONNECT_TIMEOUT.as_secs()
+            ))),
         };
         connected.map_err(|attempt| match attempt {
             Attempt::Failed(why) => {
@@ -101,24 +109,29 @@ impl RemoteHost {
         let Some((config, name)) = &self.tls else {
             let peer = tcp.peer_addr().map_err(failed)?;
             if !self.options.plain_http && !peer.ip().is_loopback() {
-                let words = format!("{url} leads to {peer}, which is another machine; plain http is not used for that");
+                let words = format!(
+                    "{url} leads to {peer}, which is another machine; plain http is not used for that"
+                );
                 return Err(Attempt::Refused(Failure::new(Exit::Refused, words).into()));
             }
             return Ok(HostStream::Tcp(tcp));
         };
         match TlsConnector::from(Arc::clone(config)).connect(name.clone(), tcp).await {
             Ok(stream) => Ok(HostStream::Tls(Box::new(stream))),
-            Err(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-                Some(error) => Err(Attempt::Refused(self.tls_error(error))),
-                None => Err(failed(error)),
-            },
+            Err(error) => {
+                match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+                    Some(error) => Err(Attempt::Refused(self.tls_error(error))),
+                    None => Err(failed(error)),
+                }
+            }
         }
     }
 
     fn tls_error(&self, error: &rustls::Error) -> anyhow::Error {
         let url = &self.options.url;
         let rustls::Error::InvalidCertificate(why) = error else {
-            let words = format!("{url} does not speak TLS as it should: {error}; is it https there?");
+            let words =
+                format!("{url} does not speak TLS as it should: {error}; is it https there?");
             return Failure::new(Exit::Refused, words).into();
         };
         let why = describe_certificate_error(why, self.options.ca.as_deref());
@@ -187,7 +200,10 @@ fn describe_certificate_error(why: &CertificateError, ca: Option<&Path>) -> Stri
 
 /// Returns the name within `DnsName("box.example")` or `IpAddress(127.0.0.1)`.
 fn bare_name(name: &str) -> &str {
-    let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name);
+    let inner = name
+        .split_once('(')
+        .and_then(|(_, rest)| rest.strip_suffix(')'))
+        .unwrap_or(name);
     inner.trim_matches('"')
 }
 

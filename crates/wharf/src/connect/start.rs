@@ -44,10 +44,15 @@ struct LogEnd {
 
 impl HostStarter {
     pub(crate) fn new(state_dir: PathBuf, config: Option<PathBuf>) -> Self {
-        let mut arguments: Vec<OsString> = ["serve", "--json", "--started-as", "background"].map(Into::into).to_vec();
+        let mut arguments: Vec<OsString> =
+            ["serve", "--json", "--started-as", "background"].map(Into::into).to_vec();
         arguments.extend(["--state-dir".into(), state_dir.clone().into_os_string()]);
         arguments.extend(["--log-file".into(), log_path(&state_dir).into_os_string()]);
-        arguments.extend(config.into_iter().flat_map(|config| ["--config".into(), config.into_os_string()]));
+        arguments.extend(
+            config
+                .into_iter()
+                .flat_map(|config| ["--config".into(), config.into_os_string()]),
+        );
         Self { state_dir, arguments, pid: None, log_end: None }
     }
 
@@ -62,7 +67,10 @@ impl HostStarter {
     }
 
     /// Starts a host that outlives this program, and returns its pid. The host may not be listening yet.
-    #[expect(clippy::disallowed_methods, reason = "all processes of this program are started from here")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "all processes of this program are started from here"
+    )]
     pub(crate) fn start_host(&mut self) -> anyhow::Result<u32> {
         let program = std::env::current_exe().context("finding this program")?;
         DirBuilder::new()
@@ -72,14 +80,25 @@ impl HostStarter {
             .with_context(|| format!("making {}", self.state_dir.display()))?;
         let path = log_path(&self.state_dir);
         let log = open_private(&path).with_context(|| format!("opening {}", path.display()))?;
-        self.log_end = log.metadata().ok().map(|known| LogEnd { inode: known.ino(), length: known.len() });
+        self.log_end = log
+            .metadata()
+            .ok()
+            .map(|known| LogEnd { inode: known.ino(), length: known.len() });
         let mut command = Command::new(program);
         command.arg(DETACH_COMMAND).args(&self.arguments);
-        command.env_clear().envs(filter_environment(std::env::vars_os())).current_dir(home_dir());
+        command
+            .env_clear()
+            .envs(filter_environment(std::env::vars_os()))
+            .current_dir(home_dir());
         command.stdin(Stdio::null()).stderr(log);
-        let Output { stdout, .. } = command.output().context("starting a host in the background")?;
+        let Output { stdout, .. } =
+            command.output().context("starting a host in the background")?;
         let pid = String::from_utf8_lossy(&stdout).trim().parse().ok().and_then(Pid::from_raw);
-        ensure!(pid.is_some(), "no host could be started in the background; {}", self.describe_log_tail());
+        ensure!(
+            pid.is_some(),
+            "no host could be started in the background; {}",
+            self.describe_log_tail()
+        );
         self.pid = pid;
         Ok(pid.map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs()))
     }
@@ -94,7 +113,9 @@ impl HostStarter {
     pub(crate) fn describe_log_tail(&self) -> String {
         let path = log_path(&self.state_dir);
         match read_tail(&path, self.log_end) {
-            Ok(text) if !text.trim().is_empty() => format!("{} ends with:\n{}", path.display(), text.trim_end()),
+            Ok(text) if !text.trim().is_empty() => {
+                format!("{} ends with:\n{}", path.display(), text.trim_end())
+            }
             Ok(_) | Err(_) => format!("{} says nothing", path.display()),
         }
     }
@@ -102,7 +123,10 @@ impl HostStarter {
 
 /// Starts this program again with these arguments, in a new session, and returns while the new process runs. Prints the
 /// pid. The output of the new process goes to the stderr of this one, and its input is that of this one.
-#[expect(clippy::disallowed_methods, reason = "all processes of this program are started from here")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "all processes of this program are started from here"
+)]
 pub(crate) fn detach_host(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let spawned = std::env::current_exe().context("finding this program").and_then(|program| {
         rustix::process::setsid().context("making a session")?;
@@ -123,18 +147,24 @@ pub(crate) fn detach_host(arguments: impl Iterator<Item = OsString>) -> ExitCode
 }
 
 /// Yields the variables that a host in the background keeps. Agents get others from the caller that starts them.
-fn filter_environment(all: impl Iterator<Item = (OsString, OsString)>) -> impl Iterator<Item = (OsString, OsString)> {
+fn filter_environment(
+    all: impl Iterator<Item = (OsString, OsString)>,
+) -> impl Iterator<Item = (OsString, OsString)> {
     // The host runs in another directory.
     let paths: Vec<String> = CONFIG_KEYS
         .iter()
         .filter(|key| key.kind == SettingValueKind::Path)
         .map(wharf_host::ConfigKey::variable)
         .collect();
-    all.filter(|(name, _)| name.to_str().is_some_and(is_kept)).map(move |(name, value)| {
-        let absolute = paths.iter().any(|path| name == path.as_str()).then(|| std::path::absolute(&value).ok());
-        let value = absolute.flatten().map_or(value, PathBuf::into_os_string);
-        (name, value)
-    })
+    all.filter(|(name, _)| name.to_str().is_some_and(is_kept))
+        .map(move |(name, value)| {
+            let absolute = paths
+                .iter()
+                .any(|path| name == path.as_str())
+                .then(|| std::path::absolute(&value).ok());
+            let value = absolute.flatten().map_or(value, PathBuf::into_os_string);
+            (name, value)
+        })
 }
 
 fn is_kept(name: &str) -> bool {
@@ -152,19 +182,28 @@ fn is_kept(name: &str) -> bool {
     ];
     const KEPT_PREFIXES: [&str; 4] = ["LC_", "XDG_", "SSL_CERT_", "WHARF_"];
     // A host that an agent starts gets neither the agent's identity nor the mark of its process tree.
-    let agents =
-        [wharf_host::SESSION_VARIABLE, wharf_host::TOKEN_VARIABLE, wharf_host::agent::process_table::TAG_VARIABLE];
+    let agents = [
+        wharf_host::SESSION_VARIABLE,
+        wharf_host::TOKEN_VARIABLE,
+        wharf_host::agent::process_table::TAG_VARIABLE,
+    ];
     // Which host a verb talks to is no setting of a host; agents would inherit it.
     let is_choice = ["WHARF_URL", "WHARF_CONTEXT", "WHARF_CA"].contains(&name);
     let is_agents = agents.contains(&name) || is_choice;
     let is_named = KEPT_NAMES.contains(&name) || name == "NODE_EXTRA_CA_CERTS";
     let is_proxy = name.to_ascii_uppercase().ends_with("_PROXY");
-    !is_agents && (is_named || is_proxy || KEPT_PREFIXES.iter().any(|beginning| name.starts_with(beginning)))
+    !is_agents
+        && (is_named
+            || is_proxy
+            || KEPT_PREFIXES.iter().any(|beginning| name.starts_with(beginning)))
 }
 
 /// Returns the home directory, or the root if there is none.
 fn home_dir() -> PathBuf {
-    std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir()).unwrap_or_else(|| PathBuf::from("/"))
+    std::env::var_os("HOME")
+        .map(PathBuf::from)
+        .filter(|home| home.is_dir())
+        .unwrap_or_else(|| PathBuf::from("/"))
 }
 
 /// Returns true if the process has ended, even if its parent has not reaped it yet.
@@ -172,19 +211,30 @@ fn has_ended(pid: Pid) -> bool {
     #[cfg(target_os = "linux")]
     if let Ok(process) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
         let mut ended = [rustix::event::PollFd::new(&process, rustix::event::PollFlags::IN)];
-        return rustix::event::poll(&mut ended, Some(&rustix::event::Timespec::default())).is_ok_and(|ready| ready > 0);
+        return rustix::event::poll(&mut ended, Some(&rustix::event::Timespec::default()))
+            .is_ok_and(|ready| ready > 0);
     }
     rustix::process::test_kill_process(pid).is_err()
 }
 
 /// Replaces this program by the agent, in the same terminal; returns only if that fails. Variables in `keep_env` keep the
 /// values of this process.
-#[expect(clippy::disallowed_methods, reason = "all processes of this program are started from here")]
-pub(crate) fn become_agent(agent: &Launchable, arguments: &[String], keep_env: &[String]) -> anyhow::Error {
-    let Some((program, own)) = agent.command.split_first() else { return anyhow::anyhow!("the agent has no command") };
+#[expect(
+    clippy::disallowed_methods,
+    reason = "all processes of this program are started from here"
+)]
+pub(crate) fn become_agent(
+    agent: &Launchable,
+    arguments: &[String],
+    keep_env: &[String],
+) -> anyhow::Error {
+    let Some((program, own)) = agent.command.split_first() else {
+        return anyhow::anyhow!("the agent has no command");
+    };
     let env = agent.env.iter().filter(|(name, _)| !keep_env.contains(name));
     let error = Command::new(program).args(own).args(arguments).envs(env).exec();
-    anyhow::Error::from(error).context(format!("running {program}; is it installed and on the PATH?"))
+    anyhow::Error::from(error)
+        .context(format!("running {program}; is it installed and on the PATH?"))
 }
 
 fn log_path(state_dir: &Path) -> PathBuf {
@@ -211,7 +261,10 @@ fn read_tail(path: &Path, since: Option<LogEnd>) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
-    let whole = text.split_once('\n').map(|(_, lines)| lines).filter(|lines| !lines.trim().is_empty());
+    let whole = text
+        .split_once('\n')
+        .map(|(_, lines)| lines)
+        .filter(|lines| !lines.trim().is_empty());
     Ok(whole.map_or_else(|| format!("…{text}"), ToOwned::to_owned))
 }
 
@@ -252,7 +305,10 @@ mod tests {
             "WHARF_CA",
             "PROXY",
         ];
-        let all = kept.iter().chain(&dropped).map(|name| (OsString::from(name), OsString::from("/x")));
+        let all = kept
+            .iter()
+            .chain(&dropped)
+            .map(|name| (OsString::from(name), OsString::from("/x")));
         let names: Vec<OsString> = filter_environment(all).map(|(name, _)| name).collect();
         assert_eq!(names, kept);
     }
@@ -269,8 +325,16 @@ mod tests {
         let long = "x".repeat(limit);
         assert_eq!(tail_of("one\ntwo\n"), "one\ntwo\n");
         assert_eq!(tail_of(&format!("{long}\none\ntwo\n")), "one\ntwo\n");
-        assert_eq!(tail_of(&format!("one\n{}\n", &long[1..])), format!("{}\n", &long[1..]), "it fits exactly");
-        assert_eq!(tail_of(&format!("{long}{long}\n")), format!("…{}\n", &long), "there is no whole line");
+        assert_eq!(
+            tail_of(&format!("one\n{}\n", &long[1..])),
+            format!("{}\n", &long[1..]),
+            "it fits exactly"
+        );
+        assert_eq!(
+            tail_of(&format!("{long}{long}\n")),
+            format!("…{}\n", &long),
+            "there is no whole line"
+        );
     }
 
     #[test]
@@ -293,7 +357,8 @@ mod tests {
 
     #[test]
     fn relative_paths_in_variables_are_made_absolute() {
-        let given = [("WHARF_TLS_CERT", "cert.pem"), ("WHARF_TLS_KEY", "/key.pem"), ("WHARF_LOG", "debug")];
+        let given =
+            [("WHARF_TLS_CERT", "cert.pem"), ("WHARF_TLS_KEY", "/key.pem"), ("WHARF_LOG", "debug")];
         let given = given.into_iter().map(|(name, value)| (name.into(), value.into()));
         let values: Vec<OsString> = filter_environment(given).map(|(_, value)| value).collect();
         let cert = std::env::current_dir().unwrap().join("cert.pem").into_os_string();

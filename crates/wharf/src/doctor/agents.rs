@@ -19,7 +19,11 @@ pub(super) fn check_agents(config: &Config) -> Vec<Finding> {
 }
 
 fn check_installed(listed: &[AdapterInfo]) -> Finding {
-    let there: Vec<&str> = listed.iter().filter(|info| info.installed).map(|info| info.slug.as_str()).collect();
+    let there: Vec<&str> = listed
+        .iter()
+        .filter(|info| info.installed)
+        .map(|info| info.slug.as_str())
+        .collect();
     match there[..] {
         [] | ["demo"] => Finding {
             advice: Some("install one: `wharf agents` tells how".to_owned()),
@@ -36,7 +40,9 @@ fn check_default_agent(config: &Config, listed: &[AdapterInfo]) -> Finding {
         Some(info) => Finding::warning(
             "default agent",
             format!("{name} is not installed: {}", info.missing.join("; ")),
-            info.install_hint.as_ref().map_or_else(|| "correct its command".to_owned(), |hint| format!("run: {hint}")),
+            info.install_hint
+                .as_ref()
+                .map_or_else(|| "correct its command".to_owned(), |hint| format!("run: {hint}")),
         ),
         None => Finding::broken(
             "default agent",

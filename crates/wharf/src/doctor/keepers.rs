@@ -14,7 +14,9 @@ pub(super) fn check_keepers(config: &Config) -> Vec<Finding> {
         Ok(()) => Finding::note("keepers", "agents end with the host: keeper.enabled is false"),
         Err(error) => Finding::broken(
             "keepers",
-            format!("memfd_create or splice does not work here, and agents cannot be started: {error}"),
+            format!(
+                "memfd_create or splice does not work here, and agents cannot be started: {error}"
+            ),
             "use Linux; in a container, allow both calls",
         ),
     };
@@ -36,10 +38,12 @@ pub(super) fn judge_keepers(report: &KeeperReport, version: &str) -> Vec<Finding
     let mut findings = Vec::new();
     let KeeperReport { versions, stale_sockets } = report;
     if !versions.is_empty() {
-        let says = describe_count(versions.len(), "agent outlives its host", "agents outlive their host");
+        let says =
+            describe_count(versions.len(), "agent outlives its host", "agents outlive their host");
         findings.push(Finding::ok("keepers", says));
     }
-    let mut old: Vec<&str> = versions.iter().map(String::as_str).filter(|known| *known != version).collect();
+    let mut old: Vec<&str> =
+        versions.iter().map(String::as_str).filter(|known| *known != version).collect();
     let old_count = old.len();
     old.dedup();
     if old_count > 0 {
@@ -54,7 +58,10 @@ pub(super) fn judge_keepers(report: &KeeperReport, version: &str) -> Vec<Finding
         let sockets = describe_count(stale_sockets.len(), "socket", "sockets");
         let says = format!("{sockets} of keepers that are gone, such as {}", first.display());
         let advice = "they do no harm; remove the files if you like";
-        findings.push(Finding { advice: Some(advice.to_owned()), ..Finding::note("keepers", says) });
+        findings.push(Finding {
+            advice: Some(advice.to_owned()),
+            ..Finding::note("keepers", says)
+        });
     }
     findings
 }

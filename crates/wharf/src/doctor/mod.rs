@@ -42,11 +42,23 @@ impl Finding {
         Self { level: Level::Note, ..Self::ok(check, says) }
     }
 
-    pub(crate) fn warning(check: &'static str, says: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { level: Level::Warning, advice: Some(advice.into()), ..Self::ok(check, says) }
+    pub(crate) fn warning(
+        check: &'static str,
+        says: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self {
+            level: Level::Warning,
+            advice: Some(advice.into()),
+            ..Self::ok(check, says)
+        }
     }
 
-    pub(crate) fn broken(check: &'static str, says: impl Into<String>, advice: impl Into<String>) -> Self {
+    pub(crate) fn broken(
+        check: &'static str,
+        says: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
         Self { level: Level::Broken, ..Self::warning(check, says, advice) }
     }
 }

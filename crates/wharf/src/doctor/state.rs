@@ -29,7 +29,11 @@ pub(super) fn check_state_dir(dir: &Path) -> Vec<Finding> {
             findings.push(check_sync(dir));
             findings.push(check_space(dir));
             if let Err(error) = Workspaces::of(dir).list() {
-                findings.push(Finding::broken("workspaces", error.to_string(), "mend the file, or remove it"));
+                findings.push(Finding::broken(
+                    "workspaces",
+                    error.to_string(),
+                    "mend the file, or remove it",
+                ));
             }
         }
         Ok(_) => findings.push(Finding::broken(
@@ -38,7 +42,10 @@ pub(super) fn check_state_dir(dir: &Path) -> Vec<Finding> {
             "remove it, or choose another --state-dir",
         )),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            findings.push(Finding::note("state", format!("{} will be made by the first host", dir.display())));
+            findings.push(Finding::note(
+                "state",
+                format!("{} will be made by the first host", dir.display()),
+            ));
             if let Some(above) = dir.ancestors().find(|above| above.is_dir()) {
                 findings.push(check_sync(above));
                 findings.push(check_space(above));
@@ -56,7 +63,10 @@ pub(super) fn check_state_dir(dir: &Path) -> Vec<Finding> {
 fn check_socket(dir: &Path) -> Finding {
     let path = dir.join("wharf.sock");
     if path.as_os_str().len() > MAX_SOCKET_PATH_BYTES {
-        let says = format!("the path of the socket has more than {MAX_SOCKET_PATH_BYTES} bytes: {}", path.display());
+        let says = format!(
+            "the path of the socket has more than {MAX_SOCKET_PATH_BYTES} bytes: {}",
+            path.display()
+        );
         return Finding::broken("socket", says, "choose a --state-dir with a shorter path");
     }
     Finding::ok("socket", path.display().to_string())
@@ -76,8 +86,16 @@ fn check_privacy(dir: &Path, known: &fs::Metadata) -> Finding {
 
 /// Returns a finding for each file in the directory that other users could read if the directory were open to them.
 fn check_open_files(dir: &Path) -> Vec<Finding> {
-    let mut open: Vec<PathBuf> = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-    open.retain(|path| fs::symlink_metadata(path).is_ok_and(|known| known.mode() & 0o077 != 0 && !known.is_symlink()));
+    let mut open: Vec<PathBuf> = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    open.retain(|path| {
+        fs::symlink_metadata(path)
+            .is_ok_and(|known| known.mode() & 0o077 != 0 && !known.is_symlink())
+    });
     open.sort();
     let told = |path: &PathBuf| {
         let says = format!("{} is open to others", path.display());
@@ -91,11 +109,17 @@ fn check_open_files(dir: &Path) -> Vec<Finding> {
 
 /// Returns a finding for each damaged file that a host has moved away.
 pub(super) fn check_set_aside(dir: &Path) -> Vec<Finding> {
-    let names =
-        fs::read_dir(dir).into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let names = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok());
     let mut names: Vec<String> = names.filter(|name| name.contains(SET_ASIDE_SUFFIX)).collect();
     names.sort();
-    names.iter().map(|name| describe_set_aside(&dir.join(name).display().to_string(), name)).collect()
+    names
+        .iter()
+        .map(|name| describe_set_aside(&dir.join(name).display().to_string(), name))
+        .collect()
 }
 
 fn describe_set_aside(path: &str, name: &str) -> Finding {
@@ -106,23 +130,35 @@ fn describe_set_aside(path: &str, name: &str) -> Finding {
         return Finding::warning("tokens", says(lost), advice);
     }
     let lost = "a file of the host was damaged and was made again";
-    Finding::warning("state", says(lost), format!("look for the cause (disk, memory), then remove {path}"))
+    Finding::warning(
+        "state",
+        says(lost),
+        format!("look for the cause (disk, memory), then remove {path}"),
+    )
 }
 
 /// Writes and syncs a file as the log is written, and removes it.
 fn check_sync(dir: &Path) -> Finding {
     let path = dir.join(format!("doctor-{}", std::process::id()));
     let since = Instant::now();
-    let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).and_then(|mut file| {
-        file.write_all(&[b'.'; 4096])?;
-        file.sync_all()
-    });
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)
+        .and_then(|mut file| {
+            file.write_all(&[b'.'; 4096])?;
+            file.sync_all()
+        });
     let took = since.elapsed();
     let _ = fs::remove_file(&path);
     match written {
         Ok(()) if took > SLOW_SYNC => Finding::warning(
             "disk",
-            format!("a synced write in {} took {took:.0?}: every prompt waits for one", dir.display()),
+            format!(
+                "a synced write in {} took {took:.0?}: every prompt waits for one",
+                dir.display()
+            ),
             "use a local disk for --state-dir",
         ),
         Ok(()) => Finding::ok("disk", format!("a synced write took {took:.1?}")),
@@ -138,7 +174,9 @@ fn check_space(dir: &Path) -> Finding {
     let free = rustix::fs::statvfs(dir).map(|known| known.f_bavail.saturating_mul(known.f_frsize));
     match free {
         Ok(free) => judge_space(dir, free),
-        Err(error) => Finding::note("space", format!("it cannot be told how much is free: {error}")),
+        Err(error) => {
+            Finding::note("space", format!("it cannot be told how much is free: {error}"))
+        }
     }
 }
 

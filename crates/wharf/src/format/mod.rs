@@ -57,7 +57,11 @@ impl TextStyle {
 impl Screen {
     pub(crate) fn of_stdout(when: ColourWhen) -> Self {
         let terminal = std::io::stdout().is_terminal();
-        Self { terminal, colour: wants_colour(when, terminal), width: terminal_width() }
+        Self {
+            terminal,
+            colour: wants_colour(when, terminal),
+            width: terminal_width(),
+        }
     }
 
     /// Returns the text in the colour of the style, if colours are used.
@@ -88,7 +92,9 @@ fn terminal_width() -> usize {
 pub(crate) fn terminal_size() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok();
     let told = |number: Option<u16>| number.map(usize::from).filter(|number| *number > 0);
-    let width = told(size.map(|size| size.ws_col)).unwrap_or(DEFAULT_WIDTH_COLUMNS).min(MAX_WIDTH_COLUMNS);
+    let width = told(size.map(|size| size.ws_col))
+        .unwrap_or(DEFAULT_WIDTH_COLUMNS)
+        .min(MAX_WIDTH_COLUMNS);
     (width, told(size.map(|size| size.ws_row)).unwrap_or(DEFAULT_HEIGHT_LINES))
 }
 

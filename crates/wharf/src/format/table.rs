@@ -36,7 +36,11 @@ pub(crate) struct TextTable {
 
 impl TextTable {
     pub(crate) fn new(headings: &[&'static str]) -> Self {
-        Self { headings: headings.to_vec(), rows: Vec::new(), notes: Vec::new() }
+        Self {
+            headings: headings.to_vec(),
+            rows: Vec::new(),
+            notes: Vec::new(),
+        }
     }
 
     pub(crate) fn add_row(&mut self, cells: impl IntoIterator<Item = Cell>) {
@@ -51,17 +55,31 @@ impl TextTable {
     /// Returns the lines for a terminal. A column without any text is left out.
     pub(crate) fn to_lines(&self, screen: Screen) -> Vec<String> {
         let widest = |column: usize| {
-            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| display_width(&cell.text)).max()
+            self.rows
+                .iter()
+                .filter_map(|row| row.get(column))
+                .map(|cell| display_width(&cell.text))
+                .max()
         };
         let columns: Vec<(usize, usize)> = (0..self.headings.len())
-            .filter_map(|column| widest(column).filter(|width| *width > 0).map(|width| (column, width)))
-            .map(|(column, wide)| (column, wide.max(self.headings.get(column).map_or(0, |heading| heading.len()))))
+            .filter_map(|column| {
+                widest(column).filter(|width| *width > 0).map(|width| (column, width))
+            })
+            .map(|(column, wide)| {
+                (column, wide.max(self.headings.get(column).map_or(0, |heading| heading.len())))
+            })
             .collect();
-        let headings: Vec<Cell> = self.headings.iter().map(|heading| styled_cell(TextStyle::Faint, heading)).collect();
+        let headings: Vec<Cell> = self
+            .headings
+            .iter()
+            .map(|heading| styled_cell(TextStyle::Faint, heading))
+            .collect();
         let rows = std::iter::once(&headings).chain(&self.rows).enumerate();
         rows.flat_map(|(count, row)| {
             let notes = self.notes.iter().filter(move |(below, _)| *below == count);
-            let notes = notes.map(move |(_, note)| format!("{NOTE_INDENT}{}", screen.paint(note.style, &note.text)));
+            let notes = notes.map(move |(_, note)| {
+                format!("{NOTE_INDENT}{}", screen.paint(note.style, &note.text))
+            });
             std::iter::once(format_row(row, &columns, screen)).chain(notes)
         })
         .collect()
@@ -117,7 +135,11 @@ mod tests {
         let lines = table().to_lines(Screen { width: 30, ..Screen::TERMINAL });
         assert_eq!(
             lines,
-            ["ID    STATE  TITLE", "a1    idle   first one", &format!("日本  error  {}…", "x".repeat(16))]
+            [
+                "ID    STATE  TITLE",
+                "a1    idle   first one",
+                &format!("日本  error  {}…", "x".repeat(16))
+            ]
         );
     }
 
@@ -141,6 +163,9 @@ mod tests {
     #[test]
     fn a_program_gets_one_tab_between_values_and_none_inside() {
         assert_eq!(join_with_tabs(["a", "", "b\tc\nd"]), "a\t\tb c d");
-        assert_eq!(join_with_tabs(["\x1b]0;mine\x07a\u{202e}b", "\x1b[2J\u{9b}1mc\0"]), "a[U+202E]b\t1mc");
+        assert_eq!(
+            join_with_tabs(["\x1b]0;mine\x07a\u{202e}b", "\x1b[2J\u{9b}1mc\0"]),
+            "a[U+202E]b\t1mc"
+        );
     }
 }

@@ -14,7 +14,11 @@ pub(crate) fn format_limit(millis: Option<u64>) -> String {
     let told = format_duration(millis);
     match told.strip_suffix(".0s") {
         Some(seconds) => format!("{seconds}s"),
-        None => told.strip_suffix("00m").or_else(|| told.strip_suffix("00s")).unwrap_or(&told).to_owned(),
+        None => told
+            .strip_suffix("00m")
+            .or_else(|| told.strip_suffix("00s"))
+            .unwrap_or(&told)
+            .to_owned(),
     }
 }
 
@@ -25,8 +29,18 @@ pub(crate) fn now_millis() -> u64 {
 
 /// Returns when the session last did something: its last output, its end or its start (milliseconds since 1970).
 pub(crate) fn last_activity(session: &SessionInfo) -> u64 {
-    let times = [session.last_output_at.as_deref(), session.ended_at.as_deref(), Some(session.started_at.as_str())];
-    times.into_iter().flatten().filter_map(parse_timestamp).map(|at| at.0).max().unwrap_or_default()
+    let times = [
+        session.last_output_at.as_deref(),
+        session.ended_at.as_deref(),
+        Some(session.started_at.as_str()),
+    ];
+    times
+        .into_iter()
+        .flatten()
+        .filter_map(parse_timestamp)
+        .map(|at| at.0)
+        .max()
+        .unwrap_or_default()
 }
 
 /// Returns how long before `now` the timestamp is, or its date if that is a month or more.
@@ -59,7 +73,8 @@ mod tests {
 
     #[test]
     fn limits_are_told_as_they_are_set() {
-        let told = [12 * 3_600_000, 30 * 60_000, 90_000, 45_000, 5_000, 1_500].map(|millis| format_limit(Some(millis)));
+        let told = [12 * 3_600_000, 30 * 60_000, 90_000, 45_000, 5_000, 1_500]
+            .map(|millis| format_limit(Some(millis)));
         assert_eq!(told, ["12h", "30m", "1m30s", "45s", "5s", "1.5s"]);
         assert_eq!(format_limit(None), "for ever");
     }
@@ -70,7 +85,10 @@ mod tests {
         let then = parse_timestamp(at).unwrap().0;
         let told = |seconds: u64| format_ago(at, then + seconds * 1_000);
         let words = [0, 59, 60, 3_599, 7_200, 86_400 * 2, 86_400 * 40].map(told);
-        assert_eq!(words, ["now", "59 s ago", "1 min ago", "59 min ago", "2 h ago", "2 d ago", "2026-11-15"]);
+        assert_eq!(
+            words,
+            ["now", "59 s ago", "1 min ago", "59 min ago", "2 h ago", "2 d ago", "2026-11-15"]
+        );
         assert_eq!(format_ago(at, 0), "now", "a clock that is behind");
     }
 }

@@ -4,11 +4,15 @@ use std::io;
 
 use anyhow::bail;
 use bytes::Bytes;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, BufWriter, ReadHalf, WriteHalf};
+use tokio::io::{
+    AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, BufWriter, ReadHalf, WriteHalf,
+};
 
 use crate::client::version;
 use crate::connect::{ConnectError, HostAddress, HostStream};
-use crate::stdio_pump::{DisconnectCause, FrameReceiver, FrameSender, HostConnection, HostEndpoint};
+use crate::stdio_pump::{
+    DisconnectCause, FrameReceiver, FrameSender, HostConnection, HostEndpoint,
+};
 
 /// More bytes than any answer to the request has.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
@@ -42,8 +46,15 @@ impl HostEndpoint for McpEndpoint {
 
     async fn connect(&self) -> Result<HostConnection<Self>, ConnectError> {
         let (read, write) = tokio::io::split(open_connection(&self.address).await?);
-        let receiver = HostLineReceiver { source: BufReader::with_capacity(BUFFER_BYTES, read), line: Vec::new() };
-        Ok(HostConnection { facts: (), receiver, sender: BufWriter::with_capacity(BUFFER_BYTES, write) })
+        let receiver = HostLineReceiver {
+            source: BufReader::with_capacity(BUFFER_BYTES, read),
+            line: Vec::new(),
+        };
+        Ok(HostConnection {
+            facts: (),
+            receiver,
+            sender: BufWriter::with_capacity(BUFFER_BYTES, write),
+        })
     }
 }
 
@@ -83,8 +94,13 @@ impl FrameSender for BufWriter<WriteHalf<HostStream>> {
 fn upgrade_request(address: &HostAddress) -> String {
     let path = address.full_path("/mcp/stdio");
     let authority = address.authority();
-    let token = address.authorization().map(|token| format!("Authorization: {token}\r\n")).unwrap_or_default();
-    format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\n{token}Connection: Upgrade\r\nUpgrade: mcp-lines\r\n\r\n")
+    let token = address
+        .authorization()
+        .map(|token| format!("Authorization: {token}\r\n"))
+        .unwrap_or_default();
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: {authority}\r\n{token}Connection: Upgrade\r\nUpgrade: mcp-lines\r\n\r\n"
+    )
 }
 
 /// Connects, asks the host for the upgrade and returns the upgraded connection.
@@ -101,7 +117,10 @@ async fn open_connection(address: &HostAddress) -> Result<HostStream, ConnectErr
     }
     let head = String::from_utf8_lossy(&head);
     if let Some(host) = address.remote().filter(|_| head.split(' ').nth(1) == Some("401")) {
-        return Err(ConnectError::Refused(anyhow::anyhow!("{}", host.describe_unauthorized("401"))));
+        return Err(ConnectError::Refused(anyhow::anyhow!(
+            "{}",
+            host.describe_unauthorized("401")
+        )));
     }
     if is_server_error(&head) {
         // The host is stopping or has too many connections. Another attempt follows.
@@ -155,7 +174,8 @@ mod tests {
     #[tokio::test]
     async fn host_that_is_stopping_is_tried_again() {
         let directory = tempfile::tempdir().unwrap();
-        let stopping = connect_to(directory.path(), "HTTP/1.1 503 Service Unavailable\r\n\r\n").await;
+        let stopping =
+            connect_to(directory.path(), "HTTP/1.1 503 Service Unavailable\r\n\r\n").await;
         assert!(matches!(stopping, Err(ConnectError::NoHost)), "{stopping:?}");
         let other = connect_to(directory.path(), "HTTP/1.1 404 Not Found\r\n\r\n").await;
         assert!(matches!(other, Err(ConnectError::Refused(_))), "{other:?}");
@@ -164,11 +184,16 @@ mod tests {
     #[test]
     fn only_a_host_of_this_version_that_agrees_will_do() {
         let version = env!("CARGO_PKG_VERSION");
-        check_upgrade(&format!("HTTP/1.1 101 Switching Protocols\r\nWharf-Version: {version}\r\n\r\n")).unwrap();
+        check_upgrade(&format!(
+            "HTTP/1.1 101 Switching Protocols\r\nWharf-Version: {version}\r\n\r\n"
+        ))
+        .unwrap();
         let refused =
-            check_upgrade(&format!("HTTP/1.1 404 Not Found\r\nwharf-version: {version}\r\n\r\n")).unwrap_err();
+            check_upgrade(&format!("HTTP/1.1 404 Not Found\r\nwharf-version: {version}\r\n\r\n"))
+                .unwrap_err();
         assert!(refused.to_string().contains("404"), "{refused}");
-        check_upgrade("HTTP/1.1 101 Switching Protocols\r\nwharf-version: 99.0.0\r\n\r\n").unwrap_err();
+        check_upgrade("HTTP/1.1 101 Switching Protocols\r\nwharf-version: 99.0.0\r\n\r\n")
+            .unwrap_err();
         check_upgrade("").unwrap_err();
     }
 }

@@ -14,7 +14,9 @@ use serde_json::json;
 use wharf_api::ErrorCode;
 use wharf_json::{Json, rpc};
 
-use crate::stdio_pump::{BridgeStep, DisconnectCause, StdioBridge, WaitingLines, describe_oversized_line, refusal};
+use crate::stdio_pump::{
+    BridgeStep, DisconnectCause, StdioBridge, WaitingLines, describe_oversized_line, refusal,
+};
 
 pub(crate) use connection::McpEndpoint;
 
@@ -32,7 +34,8 @@ const REPEATABLE_TOOLS: &[&str] = &[
     "resume_agent_session",
 ];
 /// Tools whose call carries a key by which the host recognises a repetition.
-const KEYED_TOOLS: &[&str] = &["start_agent_session", "agent_start", "prompt_agent_session", "agent_prompt"];
+const KEYED_TOOLS: &[&str] =
+    &["start_agent_session", "agent_start", "prompt_agent_session", "agent_prompt"];
 
 /// A request of the client that the host has yet to answer.
 #[derive(Debug)]
@@ -88,7 +91,10 @@ impl McpBridge {
     }
 
     fn note_answer(&mut self, id: &[u8]) {
-        let Some(place) = self.open.iter().position(|request| rpc::is_same_id(&request.id, id)) else { return };
+        let Some(place) = self.open.iter().position(|request| rpc::is_same_id(&request.id, id))
+        else {
+            return;
+        };
         let answered = self.open.remove(place);
         if &*answered.name == "initialize" {
             self.initialize = Some(answered.line);
@@ -121,7 +127,14 @@ impl McpBridge {
             (Some(id), _) => {
                 let line = line;
                 let was_repeated = false;
-                let request = OpenRequest { id, name: method, line, is_tool: false, can_repeat: true, was_repeated };
+                let request = OpenRequest {
+                    id,
+                    name: method,
+                    line,
+                    is_tool: false,
+                    can_repeat: true,
+                    was_repeated,
+                };
                 self.open_request(request)
             }
             (None, "notifications/initialized") => self.initialized.insert(line).clone(),
@@ -141,13 +154,22 @@ impl McpBridge {
     }
 
     fn open_tool_call(&mut self, id: Bytes, line: Bytes) -> Bytes {
-        let tool = Json::parse(&line).ok().and_then(|call| call.text_at(&["params", "name"]).ok().flatten());
+        let tool = Json::parse(&line)
+            .ok()
+            .and_then(|call| call.text_at(&["params", "name"]).ok().flatten());
         let tool = tool.map(|tool| tool.into_owned()).unwrap_or_default();
         let is_keyed = KEYED_TOOLS.contains(&tool.as_str());
         let line = if is_keyed { self.add_key(line) } else { line };
         let can_repeat = is_keyed || REPEATABLE_TOOLS.contains(&tool.as_str());
         let name = tool.into_boxed_str();
-        self.open_request(OpenRequest { id, name, line, is_tool: true, can_repeat, was_repeated: false })
+        self.open_request(OpenRequest {
+            id,
+            name,
+            line,
+            is_tool: true,
+            can_repeat,
+            was_repeated: false,
+        })
     }
 
     /// Gives a call a key if the client gave it none, so that it can be sent again without being
@@ -165,7 +187,9 @@ impl McpBridge {
 
     /// A request that the client has taken back gets no answer.
     fn forget_cancelled(&mut self, line: &[u8]) {
-        let id = Json::parse(line).ok().and_then(|note| note.at(&["params", "requestId"]).ok().flatten());
+        let id = Json::parse(line)
+            .ok()
+            .and_then(|note| note.at(&["params", "requestId"]).ok().flatten());
         if let Some(id) = id {
             self.open.retain(|request| !rpc::is_same_id(&request.id, id.raw().as_bytes()));
         }
@@ -226,13 +250,19 @@ impl StdioBridge for McpBridge {
     fn handle_oversized_line(&mut self, head: &[u8], limit: usize) -> BridgeStep {
         let found = rpc::salvage_head(wharf_json::strip_bom(head));
         let message = describe_oversized_line(limit);
-        self.step.to_client.push(refusal(rpc::refused_id(&found), ErrorCode::BODY_TOO_LARGE, &message));
+        self.step.to_client.push(refusal(
+            rpc::refused_id(&found),
+            ErrorCode::BODY_TOO_LARGE,
+            &message,
+        ));
         self.take_step()
     }
 
     fn handle_host_frame(&mut self, line: Bytes) -> BridgeStep {
         let answered = Json::parse(&line).ok().filter(|message| !message.has_key("method"));
-        let answered = answered.and_then(|message| message.last_member("id")).map(|id| id.raw().to_owned());
+        let answered = answered
+            .and_then(|message| message.last_member("id"))
+            .map(|id| id.raw().to_owned());
         match (&self.phase, answered) {
             (Phase::Initializing(own), Some(id)) if rpc::is_same_id(own, id.as_bytes()) => {
                 self.step.to_host.extend(self.initialized.clone());
@@ -263,7 +293,9 @@ fn read_envelope(line: &[u8]) -> Option<(Box<str>, Option<Bytes>)> {
 
 fn replace_id(line: &Bytes, id: &[u8]) -> Bytes {
     let id = String::from_utf8_lossy(id);
-    let changed = Json::parse(line).ok().and_then(|message| wharf_json::set(message, &["id"], &id).ok());
+    let changed = Json::parse(line)
+        .ok()
+        .and_then(|message| wharf_json::set(message, &["id"], &id).ok());
     changed.map_or_else(|| line.clone(), Bytes::from)
 }
 
@@ -278,5 +310,8 @@ fn refuse_lost(request: &OpenRequest) -> Bytes {
         return refusal(&request.id, code, &detail);
     }
     let text = json!({ "code": code, "detail": detail, "status": code.status() }).to_string();
-    rpc::response(&request.id, json!({ "content": [{ "type": "text", "text": text }], "isError": true }))
+    rpc::response(
+        &request.id,
+        json!({ "content": [{ "type": "text", "text": text }], "isError": true }),
+    )
 }

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::stdio_pump::MAX_WAITING_LINES;
 
-const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"clientInfo":{"name":"x"}}}"#;
+const INITIALIZE: &str =
+    r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"clientInfo":{"name":"x"}}}"#;
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 fn texts(lines: &[Bytes]) -> Vec<&str> {
@@ -18,7 +19,9 @@ fn to_value(line: &Bytes) -> Value {
 
 fn tool_call(id: u64, tool: &str, arguments: &Value) -> Bytes {
     let params = json!({ "name": tool, "arguments": arguments });
-    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }).to_string().into()
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+        .to_string()
+        .into()
 }
 
 /// A bridge whose client has made its handshake.
@@ -49,7 +52,11 @@ fn handshake_is_repeated_and_its_answer_kept_from_the_client() {
     let mut bridge = initialized();
     assert_eq!(texts(&reconnect(&mut bridge).to_host), [INITIALIZED]);
     let step = reconnect(&mut bridge);
-    assert_eq!((texts(&step.to_host), step.to_client), (vec![INITIALIZED], vec![]), "again, with another id");
+    assert_eq!(
+        (texts(&step.to_host), step.to_client),
+        (vec![INITIALIZED], vec![]),
+        "again, with another id"
+    );
 }
 
 #[test]
@@ -59,7 +66,13 @@ fn unanswered_initialize_is_sent_as_it_was() {
     bridge.handle_line(INITIALIZE.into());
     bridge.handle_disconnected(DisconnectCause::ConnectionLost);
     assert_eq!(texts(&bridge.handle_connected(()).to_host), [INITIALIZE]);
-    assert_eq!(bridge.handle_host_frame(r#"{"jsonrpc":"2.0","id":0,"result":{}}"#.into()).to_client.len(), 1);
+    assert_eq!(
+        bridge
+            .handle_host_frame(r#"{"jsonrpc":"2.0","id":0,"result":{}}"#.into())
+            .to_client
+            .len(),
+        1
+    );
 }
 
 #[test]
@@ -76,7 +89,8 @@ fn reading_request_is_repeated_once_and_an_unsafe_one_is_refused() {
     let [refused] = step.to_client.as_slice() else { panic!("{step:?}") };
     let refused = to_value(refused);
     assert_eq!((&refused["id"], &refused["result"]["isError"]), (&json!(2), &json!(true)));
-    let problem: Value = serde_json::from_str(refused["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
+    let problem: Value =
+        serde_json::from_str(refused["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
     assert_eq!((&problem["code"], &problem["status"]), (&json!("host_restarted"), &json!(503)));
 
     let step = reconnect(&mut bridge);
@@ -89,11 +103,16 @@ fn reading_request_is_repeated_once_and_an_unsafe_one_is_refused() {
 #[test]
 fn keyed_call_gets_a_key_and_is_repeated_with_it() {
     let mut bridge = initialized();
-    let sent = bridge.handle_line(tool_call(1, "prompt_agent_session", &json!({ "sessionId": "s", "prompt": "x" })));
+    let sent = bridge.handle_line(tool_call(
+        1,
+        "prompt_agent_session",
+        &json!({ "sessionId": "s", "prompt": "x" }),
+    ));
     assert_eq!(to_value(&sent.to_host[0])["params"]["arguments"]["idempotencyKey"], "me-1");
     let own = tool_call(2, "agent_prompt", &json!({ "sessionId": "s", "idempotencyKey": "mine" }));
     assert_eq!(bridge.handle_line(own.clone()).to_host, std::slice::from_ref(&own));
-    let start = bridge.handle_line(tool_call(3, "start_agent_session", &json!({ "adapter": "demo" })));
+    let start =
+        bridge.handle_line(tool_call(3, "start_agent_session", &json!({ "adapter": "demo" })));
     assert_eq!(to_value(&start.to_host[0])["params"]["arguments"]["idempotencyKey"], "me-2");
     let step = reconnect(&mut bridge);
     assert_eq!(step.to_host[1..], [sent.to_host[0].clone(), own, start.to_host[0].clone()]);
@@ -106,10 +125,13 @@ fn answered_and_cancelled_requests_are_not_repeated() {
     for id in 1..=2 {
         bridge.handle_line(tool_call(id, "wait_agent_session", &json!({ "sessionId": "s" })));
     }
-    let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1}}"#;
+    let progress =
+        r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1}}"#;
     assert_eq!(texts(&bridge.handle_host_frame(progress.into()).to_client), [progress]);
     bridge.handle_host_frame(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#.into());
-    bridge.handle_line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#.into());
+    bridge.handle_line(
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#.into(),
+    );
     assert_eq!(texts(&reconnect(&mut bridge).to_host), [INITIALIZED]);
 }
 
@@ -146,6 +168,7 @@ fn lines_that_are_no_messages_are_left_to_the_host() {
     for line in ["{", "7", r#"{"jsonrpc":"2.0","id":1,"result":{}}"#] {
         assert_eq!(texts(&bridge.handle_line(line.into()).to_host), [line]);
     }
-    let refused = bridge.handle_oversized_line(br#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":"#, 10);
+    let refused = bridge
+        .handle_oversized_line(br#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":"#, 10);
     assert_eq!(to_value(&refused.to_client[0])["id"], 9);
 }

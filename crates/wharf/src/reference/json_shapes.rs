@@ -1,9 +1,10 @@
 //! The JSON that `--json` of each verb prints.
 
 use wharf_api::{
-    AdapterList, AgentLogPage, AskOverview, ChangedFileList, HostInfo, HostSetting, HostSettingList, LoginCode,
-    NotifyTest, OutputLines, Prompted, QueueList, ReloadReceipt, SearchPage, SessionInfo, SessionPage,
-    SessionSettingsInfo, TurnDetail, UsagePage, WorkspaceRegistry,
+    AdapterList, AgentLogPage, AskOverview, ChangedFileList, HostInfo, HostSetting,
+    HostSettingList, LoginCode, NotifyTest, OutputLines, Prompted, QueueList, ReloadReceipt,
+    SearchPage, SessionInfo, SessionPage, SessionSettingsInfo, TurnDetail, UsagePage,
+    WorkspaceRegistry,
 };
 
 use super::schemas::{NamedSchema, schema_of};
@@ -25,8 +26,13 @@ pub(super) fn json_shape(verb: &str) -> JsonShape {
             "with fields (`--json id,title`) each session has only these, and null for those that it lacks; with \
              `--watch` one session per line, and `{\"id\"}` for a forgotten one",
         ),
-        "show" | "resume" | "rename" | "label" | "archive" | "fork" => Type(schema_of::<SessionInfo>(), ""),
-        "run" => Type(schema_of::<TurnDetail>(), "besides `stderr` and `session`, the session as `wharf show` has it"),
+        "show" | "resume" | "rename" | "label" | "archive" | "fork" => {
+            Type(schema_of::<SessionInfo>(), "")
+        }
+        "run" => Type(
+            schema_of::<TurnDetail>(),
+            "besides `stderr` and `session`, the session as `wharf show` has it",
+        ),
         "prompt" => Type(schema_of::<Prompted>(), "with `--wait` the object of `wharf run --json`"),
         "output" => Type(
             schema_of::<OutputLines>(),
@@ -38,7 +44,9 @@ pub(super) fn json_shape(verb: &str) -> JsonShape {
             "of the host's own log `{\"lines\": […]}`; with `-f` one line of the log per line",
         ),
         "search" => Type(schema_of::<SearchPage>(), ""),
-        "usage" => Type(schema_of::<UsagePage>(), "with ID `{\"id\", \"usage\", \"context\", \"turns\"}`"),
+        "usage" => {
+            Type(schema_of::<UsagePage>(), "with ID `{\"id\", \"usage\", \"context\", \"turns\"}`")
+        }
         "changes" => Type(schema_of::<ChangedFileList>(), ""),
         "asks" => Type(schema_of::<AskOverview>(), ""),
         "queue" | "queue list" => Type(schema_of::<QueueList>(), ""),
@@ -55,24 +63,32 @@ pub(super) fn json_shape(verb: &str) -> JsonShape {
             "besides `running` and `staleVariables`; a setting that would be another one in a host started here has `here`",
         ),
         "config get" => Type(schema_of::<HostSetting>(), ""),
-        "service status" => Text("`{\"name\", \"installed\", \"ours\", \"running\", \"file\", \"facts\"}`"),
+        "service status" => {
+            Text("`{\"name\", \"installed\", \"ours\", \"running\", \"file\", \"facts\"}`")
+        }
         "context list" => Text(
             "`[{\"name\", \"current\", \"url\", \"token\", \"ca\", \"insecurePlainHttp\"}]`; `token` says where it is",
         ),
         "context show" => Text(
             "as in `context list`; without a name `{\"url\", \"chosenBy\", \"token\", \"ca\"}`, or `{\"name\": \"local\", \"stateDir\"}`",
         ),
-        "doctor" => Text("`{\"usable\", \"findings\": [{\"check\", \"level\", \"says\", \"advice\"}]}`"),
-        "serve" => Text("`{\"event\": \"listening\", \"url\", \"socket\", \"tokenFile\"}`, one line once it listens"),
-        "token create" => {
-            Text("`{\"id\", \"role\", \"token\", \"label\"?, \"workspace\"?, \"expiresAt\"?, \"expired\"?}`")
+        "doctor" => {
+            Text("`{\"usable\", \"findings\": [{\"check\", \"level\", \"says\", \"advice\"}]}`")
         }
+        "serve" => Text(
+            "`{\"event\": \"listening\", \"url\", \"socket\", \"tokenFile\"}`, one line once it listens",
+        ),
+        "token create" => Text(
+            "`{\"id\", \"role\", \"token\", \"label\"?, \"workspace\"?, \"expiresAt\"?, \"expired\"?}`",
+        ),
         "token list" => Text(
             "`[{\"id\", \"role\", \"createdAt\", \"label\"?, \"workspace\"?, \"expiresAt\"?, \"expired\"?, \"loginOf\"?}]`",
         ),
         "notify test" => Type(schema_of::<NotifyTest>(), ""),
         "web" => Text("`{\"url\", \"code\", \"goodForSeconds\"}`"),
         "token code" => Type(schema_of::<LoginCode>(), ""),
-        other => panic!("add the JSON of `wharf {other}` to json_shape in src/reference/json_shapes.rs"),
+        other => {
+            panic!("add the JSON of `wharf {other}` to json_shape in src/reference/json_shapes.rs")
+        }
     }
 }

@@ -34,7 +34,10 @@ impl SchemaPage {
 
     /// Returns a section for each type.
     pub(super) fn write_types(&self) -> String {
-        self.0.iter().map(|(name, schema)| format!("\n### {name}\n\n{}", write_type(schema))).collect()
+        self.0
+            .iter()
+            .map(|(name, schema)| format!("\n### {name}\n\n{}", write_type(schema)))
+            .collect()
     }
 }
 
@@ -65,7 +68,9 @@ fn write_members(schema: &Value) -> String {
     }
     for part in ["allOf", "oneOf", "anyOf"].iter().flat_map(|word| list(schema, word)) {
         let members = write_members(part);
-        let referred = part["$ref"].as_str().map(|_| format!("- and the members of {}\n", type_text(part)));
+        let referred = part["$ref"]
+            .as_str()
+            .map(|_| format!("- and the members of {}\n", type_text(part)));
         text.push_str(&referred.unwrap_or(members));
     }
     text
@@ -96,12 +101,16 @@ fn type_text(schema: &Value) -> String {
         }
     }
     match &schema["type"] {
-        Value::String(word) if word == "array" => format!("list of {}", type_text(&schema["items"])),
+        Value::String(word) if word == "array" => {
+            format!("list of {}", type_text(&schema["items"]))
+        }
         Value::String(word) if word == "object" && schema["additionalProperties"].is_object() => {
             format!("object of {}", type_text(&schema["additionalProperties"]))
         }
         Value::String(word) => word.clone(),
-        Value::Array(words) => words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "),
+        Value::Array(words) => {
+            words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or ")
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => "any JSON".to_owned(),
     }
 }

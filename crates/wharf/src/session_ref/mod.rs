@@ -35,14 +35,20 @@ pub(crate) struct ListedSession {
 }
 
 /// Lists the sessions of the host, newest first. `query` filters them: `&adapter=claude`.
-pub(crate) async fn list_sessions(client: &HostClient, query: &str) -> anyhow::Result<Vec<ListedSession>> {
+pub(crate) async fn list_sessions(
+    client: &HostClient,
+    query: &str,
+) -> anyhow::Result<Vec<ListedSession>> {
     let mut listed = Vec::new();
     let mut cursor = String::new();
     loop {
         let call = HostCall::get(format!("/sessions?limit={PAGE_SESSIONS}{query}{cursor}"));
         let page: RawSessionPage = client.fetch_json(&call).await?;
         for json in page.sessions {
-            listed.push(ListedSession { session: wharf_json::read_own(json.get().as_bytes())?, json });
+            listed.push(ListedSession {
+                session: wharf_json::read_own(json.get().as_bytes())?,
+                json,
+            });
         }
         match page.next_cursor {
             Some(next) => cursor = format!("&cursor={}", crate::connect::percent_encode(&next)),
@@ -52,15 +58,21 @@ pub(crate) async fn list_sessions(client: &HostClient, query: &str) -> anyhow::R
 }
 
 /// Returns the session that `meant` names. `None` and `.` name the newest session of the current directory.
-pub(crate) async fn find_session(client: &HostClient, meant: Option<&str>) -> anyhow::Result<SessionInfo> {
+pub(crate) async fn find_session(
+    client: &HostClient,
+    meant: Option<&str>,
+) -> anyhow::Result<SessionInfo> {
     if let Some(id) = meant.filter(|id| id.starts_with(ID_PREFIX) && id.len() == ID_CHARS) {
         return client.send_call(&HostCall::get(url_path(&["sessions", id]))).await?.json();
     }
     if meant.is_none_or(|meant| meant == ".") {
         refuse_current_directory(client)?;
     }
-    let sessions: Vec<SessionInfo> =
-        list_sessions(client, "").await?.into_iter().map(|listed| listed.session).collect();
+    let sessions: Vec<SessionInfo> = list_sessions(client, "")
+        .await?
+        .into_iter()
+        .map(|listed| listed.session)
+        .collect();
     match pick_session(&sessions, meant, &current_dirs()) {
         Ok(found) => {
             if let Some(label) = meant {
@@ -81,7 +93,10 @@ pub(crate) async fn check_new_label(client: &HostClient, word: &str) -> anyhow::
 
 fn refuse_other_meaning(sessions: &[SessionInfo], word: &str) -> Result<(), Failure> {
     let refused = |meaning: String| {
-        let words = format!("{} is {meaning}, and no label of a session to start; choose another one", quote(word));
+        let words = format!(
+            "{} is {meaning}, and no label of a session to start; choose another one",
+            quote(word)
+        );
         Err(Failure::new(Exit::Usage, words))
     };
     if word == "." || word.starts_with(ID_PREFIX) {
@@ -107,21 +122,29 @@ pub(crate) async fn find_hint_name(client: &HostClient, session: &SessionInfo) -
 
 /// Returns the name of the session for a hint, out of these sessions (newest first).
 pub(crate) fn hint_name(sessions: &[SessionInfo], session: &SessionInfo) -> String {
-    let is_plain = |label: &&str| *label != "." && !label.starts_with('-') && to_printable(label) == **label;
-    let is_meant = |label: &&str| pick_session(sessions, Some(label), &[]).is_ok_and(|found| found.id == session.id);
+    let is_plain =
+        |label: &&str| *label != "." && !label.starts_with('-') && to_printable(label) == **label;
+    let is_meant = |label: &&str| {
+        pick_session(sessions, Some(label), &[]).is_ok_and(|found| found.id == session.id)
+    };
     let label = session.label.as_deref().filter(is_plain).filter(is_meant);
-    label.map_or_else(|| short_id(&session.id).to_owned(), |label| shell_words::quote(label).into_owned())
+    label.map_or_else(
+        || short_id(&session.id).to_owned(),
+        |label| shell_words::quote(label).into_owned(),
+    )
 }
 
 /// Says which session a label means that several have.
 fn tell_other_holders(sessions: &[SessionInfo], found: &SessionInfo, label: &str) {
-    let is_rival = |session: &&SessionInfo| is_called(session, label) && is_alive_or_usable(session, found);
+    let is_rival =
+        |session: &&SessionInfo| is_called(session, label) && is_alive_or_usable(session, found);
     let count = sessions.iter().filter(is_rival).count();
     if count > 1 && is_called(found, label) {
         let short = short_id(&found.id);
         let label = quote(label);
-        let words =
-            format!("note: {count} sessions are called {label}; this is {short}, the newest (see: wharf sessions)");
+        let words = format!(
+            "note: {count} sessions are called {label}; this is {short}, the newest (see: wharf sessions)"
+        );
         output::print_note(&words);
     }
 }
@@ -142,7 +165,10 @@ fn newest_usable<'a>(sessions: &[&'a SessionInfo]) -> Option<&'a SessionInfo> {
     let mut found = sessions.iter().filter(|session| is_usable(session));
     let newest = found.clone().next();
     let alive = found.find(|session| session.status.is_alive());
-    alive.or(newest).or_else(|| sessions.iter().find(|session| session.status.is_alive())).copied()
+    alive
+        .or(newest)
+        .or_else(|| sessions.iter().find(|session| session.status.is_alive()))
+        .copied()
 }
 
 fn is_called(session: &SessionInfo, word: &str) -> bool {
@@ -150,11 +176,15 @@ fn is_called(session: &SessionInfo, word: &str) -> bool {
 }
 
 /// Returns the newest session of the current directory, or of this agent there; running ones first.
-pub(crate) async fn find_newest_here(client: &HostClient, agent: Option<&str>) -> anyhow::Result<SessionInfo> {
+pub(crate) async fn find_newest_here(
+    client: &HostClient,
+    agent: Option<&str>,
+) -> anyhow::Result<SessionInfo> {
     refuse_current_directory(client)?;
     let listed = list_sessions(client, "").await?.into_iter().map(|listed| listed.session);
-    let sessions: Vec<SessionInfo> =
-        listed.filter(|session| agent.is_none_or(|agent| session.adapter_slug == agent)).collect();
+    let sessions: Vec<SessionInfo> = listed
+        .filter(|session| agent.is_none_or(|agent| session.adapter_slug == agent))
+        .collect();
     match pick_session(&sessions, None, &current_dirs()) {
         Ok(found) => Ok(found.clone()),
         Err(_) => Err(no_match(None).into()),
@@ -200,22 +230,33 @@ pub(crate) fn pick_session<'a>(
     here: &[PathBuf],
 ) -> Result<&'a SessionInfo, NoSingleMatch<'a>> {
     let Some(meant) = meant.filter(|meant| *meant != ".") else {
-        let mut local = sessions.iter().filter(|session| here.iter().any(|dir| Path::new(&session.cwd) == dir));
+        let mut local = sessions
+            .iter()
+            .filter(|session| here.iter().any(|dir| Path::new(&session.cwd) == dir));
         let first = local.clone().next();
-        return local.find(|session| session.status.is_alive()).or(first).ok_or(NoSingleMatch::None);
+        return local
+            .find(|session| session.status.is_alive())
+            .or(first)
+            .ok_or(NoSingleMatch::None);
     };
-    let whole = |session: &&SessionInfo| session.id == meant || session.id.strip_prefix(ID_PREFIX) == Some(meant);
+    let whole = |session: &&SessionInfo| {
+        session.id == meant || session.id.strip_prefix(ID_PREFIX) == Some(meant)
+    };
     if let Some(session) = sessions.iter().find(whole) {
         return Ok(session);
     }
-    let mut found: Vec<&SessionInfo> = sessions.iter().filter(|session| is_called(session, meant)).collect();
+    let mut found: Vec<&SessionInfo> =
+        sessions.iter().filter(|session| is_called(session, meant)).collect();
     if found.is_empty() {
         found = sessions.iter().filter(|session| is_abbreviation(meant, &session.id)).collect();
     } else if let Some(newest) = newest_usable(&found) {
         return Ok(newest);
     }
     if found.is_empty() {
-        found = sessions.iter().filter(|session| session.title.as_deref() == Some(meant)).collect();
+        found = sessions
+            .iter()
+            .filter(|session| session.title.as_deref() == Some(meant))
+            .collect();
     }
     match found[..] {
         [] => Err(NoSingleMatch::None),
@@ -257,7 +298,10 @@ fn many_matches(meant: &str, found: &[&SessionInfo]) -> Failure {
             .map(|called| format!("  {}", to_printable(called)))
             .unwrap_or_default();
         let ago = times::format_ago(&session.started_at, now);
-        words.push_str(&format!("\n  {}  {}  {state}  {ago}{called}", session.id, session.adapter_slug));
+        words.push_str(&format!(
+            "\n  {}  {}  {state}  {ago}{called}",
+            session.id, session.adapter_slug
+        ));
     }
     if found.len() > MAX_NAMED_MATCHES {
         words.push_str(&format!("\n  and {} more", found.len() - MAX_NAMED_MATCHES));
@@ -267,7 +311,9 @@ fn many_matches(meant: &str, found: &[&SessionInfo]) -> Failure {
 
 /// Returns the ends of the ids, long enough to be different.
 pub(crate) fn short_ids(sessions: &[&SessionInfo]) -> Vec<String> {
-    let end = |id: &str, length: usize| id.get(id.len().saturating_sub(length)..).unwrap_or(id).to_owned();
+    let end = |id: &str, length: usize| {
+        id.get(id.len().saturating_sub(length)..).unwrap_or(id).to_owned()
+    };
     let mut length = SHORT_ID_CHARS;
     loop {
         let ends: Vec<String> = sessions.iter().map(|session| end(&session.id, length)).collect();

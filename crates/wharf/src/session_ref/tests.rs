@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use serde_json::json;
 use wharf_api::SessionInfo;
 
-use super::{NoSingleMatch, hint_name, is_abbreviation, pick_session, refuse_other_meaning, short_ids};
+use super::{
+    NoSingleMatch, hint_name, is_abbreviation, pick_session, refuse_other_meaning, short_ids,
+};
 
 fn session(id: &str, cwd: &str, status: &str, label: Option<&str>) -> SessionInfo {
     let mut value = json!({
@@ -40,13 +42,21 @@ fn place(meant: Option<&str>, here: &str) -> Result<usize, usize> {
 
 #[test]
 fn an_id_may_be_cut_at_either_end_and_go_without_its_prefix() {
-    for meant in ["sess_01k5zzzzzxqqqq2222ccccdd22", "01k5zzzzzxqqqq2222ccccdd22", "01k5zzzzzx", "sess_01k5zzzzzx"] {
+    for meant in [
+        "sess_01k5zzzzzxqqqq2222ccccdd22",
+        "01k5zzzzzxqqqq2222ccccdd22",
+        "01k5zzzzzx",
+        "sess_01k5zzzzzx",
+    ] {
         assert_eq!(place(Some(meant), "/"), Ok(2), "{meant}");
     }
     for meant in ["qqqq", "QQQQ2222", "dd22", "sess_qqq"] {
         assert_eq!(place(Some(meant), "/"), Ok(2), "{meant}");
     }
-    assert!(!is_abbreviation("d22", "sess_x") && !is_abbreviation("22", &sessions()[2].id), "too short");
+    assert!(
+        !is_abbreviation("d22", "sess_x") && !is_abbreviation("22", &sessions()[2].id),
+        "too short"
+    );
     assert!(!is_abbreviation("2222", &sessions()[2].id), "the middle is no abbreviation");
 }
 
@@ -99,8 +109,14 @@ fn archived_session_is_meant_by_its_label_only_if_no_other_can_be() {
 fn hint_names_the_label_if_it_means_the_session() {
     let sessions = sessions();
     let hints: Vec<String> = sessions.iter().map(|session| hint_name(&sessions, session)).collect();
-    assert_eq!(hints, ["ccdddd", "docs", "one", "ccdd33"], "the first has a label that means the second");
-    for (label, hint) in [("two words", "'two words'"), ("-f", "ccdddd"), (".", "ccdddd"), ("a\u{7}", "ccdddd")] {
+    assert_eq!(
+        hints,
+        ["ccdddd", "docs", "one", "ccdd33"],
+        "the first has a label that means the second"
+    );
+    for (label, hint) in
+        [("two words", "'two words'"), ("-f", "ccdddd"), (".", "ccdddd"), ("a\u{7}", "ccdddd")]
+    {
         let odd = session("01k5zzzzzzaaaabbbbccccdddd", "/w", "running", Some(label));
         assert_eq!(hint_name(std::slice::from_ref(&odd), &odd), hint, "{label:?}");
     }
@@ -109,7 +125,8 @@ fn hint_names_the_label_if_it_means_the_session() {
 #[test]
 fn word_that_means_a_session_already_is_no_label_of_a_new_one() {
     let sessions = sessions();
-    let refused = |word: &str| refuse_other_meaning(&sessions, word).err().map(|error| error.to_string());
+    let refused =
+        |word: &str| refuse_other_meaning(&sessions, word).err().map(|error| error.to_string());
     for word in [".", "sess_01k5zzzzzxqqqq2222ccccdd22", "dd22", "qqqq"] {
         assert!(refused(word).is_some_and(|told| told.contains(word)), "{word}");
     }

@@ -91,7 +91,10 @@ pub(crate) trait FrameSender: Send + 'static {
 
 /// Makes the error response to a request that a bridge answers itself.
 pub(crate) fn refusal(id: &[u8], reason: ErrorCode, message: &str) -> Bytes {
-    rpc::error_response(id, rpc::error(reason.json_rpc(), message, Some(json!({ "reason": reason }))))
+    rpc::error_response(
+        id,
+        rpc::error(reason.json_rpc(), message, Some(json!({ "reason": reason }))),
+    )
 }
 
 pub(crate) fn describe_oversized_line(limit: usize) -> String {

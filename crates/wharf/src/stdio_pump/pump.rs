@@ -12,7 +12,10 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::oneshot;
 
 use super::stdio::{self, Input};
-use super::{BridgeStep, DisconnectCause, FrameReceiver, FrameSender, HostConnection, HostEndpoint, StdioBridge};
+use super::{
+    BridgeStep, DisconnectCause, FrameReceiver, FrameSender, HostConnection, HostEndpoint,
+    StdioBridge,
+};
 use crate::connect::HostLocator;
 use crate::output;
 
@@ -45,7 +48,11 @@ enum End {
 }
 
 /// Serves the client on stdin and stdout until stdin ends.
-pub(crate) async fn run<B, E>(bridge: B, mut locator: HostLocator, endpoint: E) -> anyhow::Result<()>
+pub(crate) async fn run<B, E>(
+    bridge: B,
+    mut locator: HostLocator,
+    endpoint: E,
+) -> anyhow::Result<()>
 where
     B: StdioBridge,
     E: HostEndpoint<HostFacts = B::HostFacts>,
@@ -55,7 +62,15 @@ where
     let program = locator.program();
     let to_client = Vec::new();
     let to_host = VecDeque::new();
-    let mut pump = Pump { bridge, program, lines, ended_at: None, out, to_client, to_host };
+    let mut pump = Pump {
+        bridge,
+        program,
+        lines,
+        ended_at: None,
+        out,
+        to_client,
+        to_host,
+    };
     let result = pump.serve_client(&mut locator, &endpoint).await;
     finish_output(pump, written).await;
     result
@@ -75,11 +90,17 @@ async fn finish_output<B>(mut pump: Pump<B>, written: oneshot::Receiver<()>) {
 }
 
 impl<B: StdioBridge> Pump<B> {
-    async fn serve_client<E>(&mut self, locator: &mut HostLocator, endpoint: &E) -> anyhow::Result<()>
+    async fn serve_client<E>(
+        &mut self,
+        locator: &mut HostLocator,
+        endpoint: &E,
+    ) -> anyhow::Result<()>
     where
         E: HostEndpoint<HostFacts = B::HostFacts>,
     {
-        let mut connected = self.read_client_during(locator.connect_first(async || endpoint.connect().await)).await;
+        let mut connected = self
+            .read_client_during(locator.connect_first(async || endpoint.connect().await))
+            .await;
         while let Some(connection) = connected {
             let connection = connection?;
             let since = Instant::now();
@@ -146,7 +167,11 @@ impl<B: StdioBridge> Pump<B> {
         end
     }
 
-    async fn exchange_until_end(&mut self, receiver: &mut impl FrameReceiver, to_sender: &Sender<Bytes>) -> End {
+    async fn exchange_until_end(
+        &mut self,
+        receiver: &mut impl FrameReceiver,
+        to_sender: &Sender<Bytes>,
+    ) -> End {
         loop {
             if self.is_done() {
                 return End::Done;
@@ -185,7 +210,11 @@ impl<B: StdioBridge> Pump<B> {
         while let Some(frame) = next {
             let step = self.bridge.handle_host_frame(frame?);
             self.apply_step(step);
-            next = if self.to_client.len() < OUTPUT_BLOCK_BYTES { more.receive_frame().now_or_never() } else { None };
+            next = if self.to_client.len() < OUTPUT_BLOCK_BYTES {
+                more.receive_frame().now_or_never()
+            } else {
+                None
+            };
         }
         Ok(())
     }
@@ -203,7 +232,9 @@ impl<B: StdioBridge> Pump<B> {
     fn take_client_input(&mut self, line: Option<Input>) {
         let step = match line {
             Some(Input::Line(line)) => self.bridge.handle_line(line),
-            Some(Input::Oversized { head }) => self.bridge.handle_oversized_line(&head, stdio::MAX_LINE_BYTES),
+            Some(Input::Oversized { head }) => {
+                self.bridge.handle_oversized_line(&head, stdio::MAX_LINE_BYTES)
+            }
             None => {
                 self.ended_at = Some(Instant::now());
                 return;

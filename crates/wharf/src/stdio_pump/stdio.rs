@@ -62,7 +62,9 @@ fn next_line(source: &mut impl BufRead) -> Option<Input> {
 }
 
 /// Writes blocks until the sender is dropped, then completes the receiver. The channel closes if stdout is closed.
-pub(super) fn write_blocks(mut sink: impl Write + Send + 'static) -> (Sender<Vec<u8>>, oneshot::Receiver<()>) {
+pub(super) fn write_blocks(
+    mut sink: impl Write + Send + 'static,
+) -> (Sender<Vec<u8>>, oneshot::Receiver<()>) {
     let (sender, mut blocks) = channel::<Vec<u8>>(MAX_QUEUED_BLOCKS);
     let (done, written) = oneshot::channel();
     thread::spawn(move || {

@@ -20,23 +20,33 @@ const MAX_PATHS: usize = 20;
 /// Returns what the ask is about: its title, then command, directory, paths, diffs and text. Paths outside of the
 /// session's directory are marked.
 pub(crate) fn ask_subject(subject: &AskSubject, screen: Screen) -> Vec<String> {
-    let mut lines = vec![screen.paint(TextStyle::Wants, &format!("? {}", to_printable(&subject.title)))];
+    let mut lines =
+        vec![screen.paint(TextStyle::Wants, &format!("? {}", to_printable(&subject.title)))];
     if let Some(command) = &subject.command {
         let mut marks = std::iter::once("  $ ").chain(std::iter::repeat("    "));
-        let shown =
-            command.lines().map(|line| format!("{}{}", marks.next().unwrap_or_default(), to_printable_line(line)));
+        let shown = command
+            .lines()
+            .map(|line| format!("{}{}", marks.next().unwrap_or_default(), to_printable_line(line)));
         lines.extend(bound_lines(shown.collect(), MAX_COMMAND_LINES, screen));
     }
     if let Some(cwd) = &subject.cwd {
         lines.push(format!("  in {}", to_printable(cwd)));
     }
-    let inside =
-        |path: &&String| !subject.outside.contains(*path) && !subject.diffs.iter().any(|diff| diff.path == **path);
-    let inside: Vec<String> =
-        subject.paths.iter().filter(inside).map(|path| format!("  {}", to_printable(path))).collect();
+    let inside = |path: &&String| {
+        !subject.outside.contains(*path) && !subject.diffs.iter().any(|diff| diff.path == **path)
+    };
+    let inside: Vec<String> = subject
+        .paths
+        .iter()
+        .filter(inside)
+        .map(|path| format!("  {}", to_printable(path)))
+        .collect();
     lines.extend(bound_lines(inside, MAX_PATHS, screen));
     let outside = subject.outside.iter().map(|path| {
-        screen.paint(TextStyle::Bad, &format!("  OUTSIDE the session's directory: {}", to_printable(path)))
+        screen.paint(
+            TextStyle::Bad,
+            &format!("  OUTSIDE the session's directory: {}", to_printable(path)),
+        )
     });
     lines.extend(outside);
     lines.extend(diff_lines(&subject.diffs, screen, MAX_DIFF_LINES));
@@ -51,7 +61,9 @@ pub(crate) fn ask_subject(subject: &AskSubject, screen: Screen) -> Vec<String> {
 }
 
 /// Returns the answers with their numbers, and the letter that means one by its kind.
-pub(crate) fn ask_choices<'a>(options: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
+pub(crate) fn ask_choices<'a>(
+    options: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Vec<String> {
     let mut used = Vec::new();
     let options = options.into_iter().enumerate();
     options
@@ -95,7 +107,10 @@ pub(super) fn describe_answer(ask: &RowAsk) -> String {
     };
     match answer {
         Some(AskAnswer { by, after, .. }) => {
-            let by = by.as_ref().map(|by: &RowActor| format!("{}, ", actor_name(by))).unwrap_or_default();
+            let by = by
+                .as_ref()
+                .map(|by: &RowActor| format!("{}, ", actor_name(by)))
+                .unwrap_or_default();
             format!("{what} ({by}after {})", format_duration(*after))
         }
         None => what,

@@ -17,7 +17,9 @@ pub(super) fn diff_lines(diffs: &[FileDiff], screen: Screen, limit: usize) -> Ve
             lines.extend(hunk.lines.iter().map(|line| paint_diff_line(line, screen)));
         }
         if diff.cut.is_some() {
-            lines.push(screen.paint(TextStyle::Faint, "  … more lines, which the transcript leaves out"));
+            lines.push(
+                screen.paint(TextStyle::Faint, "  … more lines, which the transcript leaves out"),
+            );
         }
     }
     bound_lines(lines, limit, screen)
@@ -57,9 +59,12 @@ pub(super) fn bound_lines(mut lines: Vec<String>, limit: usize, screen: Screen) 
 pub(super) fn last_lines(text: &str, limit: usize, screen: Screen) -> Vec<String> {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let skipped = lines.len().saturating_sub(limit);
-    let more = (skipped > 0).then(|| screen.paint(TextStyle::Faint, &format!("  … {skipped} lines above")));
+    let more = (skipped > 0)
+        .then(|| screen.paint(TextStyle::Faint, &format!("  … {skipped} lines above")));
     let shown = lines.iter().skip(skipped);
-    more.into_iter().chain(shown.map(|line| format!("  | {}", to_printable_line(line)))).collect()
+    more.into_iter()
+        .chain(shown.map(|line| format!("  | {}", to_printable_line(line))))
+        .collect()
 }
 
 #[cfg(test)]
@@ -85,7 +90,10 @@ mod tests {
 
     #[test]
     fn last_lines_of_a_long_output_are_kept() {
-        assert_eq!(last_lines("a\nb\nc\n\n", 2, Screen::PIPE), ["  … 1 lines above", "  | b", "  | c"]);
+        assert_eq!(
+            last_lines("a\nb\nc\n\n", 2, Screen::PIPE),
+            ["  … 1 lines above", "  | b", "  | c"]
+        );
         assert_eq!(last_lines("a\n", 2, Screen::PIPE), ["  | a"]);
     }
 }

@@ -6,10 +6,14 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::Instant;
-use wharf_api::{RowBody, RowPage, RowPart, RowStreamEvent, RowTextPage, TranscriptRow, TranscriptState};
+use wharf_api::{
+    RowBody, RowPage, RowPart, RowStreamEvent, RowTextPage, TranscriptRow, TranscriptState,
+};
 use wharf_tui::rows::{RowEffect, RowPlace, RowSet};
 
-use crate::client::{FollowLimits, FollowStep, HostCall, HostClient, SseEvent, StreamFollower, StreamStart, url_path};
+use crate::client::{
+    FollowLimits, FollowStep, HostCall, HostClient, SseEvent, StreamFollower, StreamStart, url_path,
+};
 use crate::connect::percent_encode;
 use crate::exit::Failure;
 
@@ -18,7 +22,8 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(25);
 /// How long a request waits for a host that restarts, and the delay between two attempts.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(30);
 const RETRY_DELAY: Duration = Duration::from_millis(250);
-const FOLLOW_LIMITS: FollowLimits = FollowLimits { away: RETURN_TIMEOUT, silence: Some(SILENCE_LIMIT) };
+const FOLLOW_LIMITS: FollowLimits =
+    FollowLimits { away: RETURN_TIMEOUT, silence: Some(SILENCE_LIMIT) };
 /// The updates that wait for their reader. A reader that is slow holds the stream up, not the memory.
 const WAITING_UPDATES: usize = 64;
 /// The rows that are kept. Older ones are printed already; a change of one of them is dropped.
@@ -58,10 +63,16 @@ impl TranscriptStream {
         Self::open_with_limits(client, session, events, FOLLOW_LIMITS)
     }
 
-    fn open_with_limits(client: &HostClient, session: &str, events: bool, limits: FollowLimits) -> Self {
+    fn open_with_limits(
+        client: &HostClient,
+        session: &str,
+        events: bool,
+        limits: FollowLimits,
+    ) -> Self {
         let (sender, updates) = channel(WAITING_UPDATES);
         let path = url_path(&["sessions", session, "rows", "stream"]);
-        let follower = StreamFollower::new(client, path, StreamStart::Beginning).with_limits(limits);
+        let follower =
+            StreamFollower::new(client, path, StreamStart::Beginning).with_limits(limits);
         let reader = RowReader {
             client: client.clone(),
             session: session.to_owned(),
@@ -137,7 +148,8 @@ impl RowReader {
         if matches!(parsed, RowStreamEvent::Gone) {
             return self.send(TranscriptUpdate::Gone).await;
         }
-        let page = if let RowStreamEvent::Page(page) = &parsed { Some(page.mid_turn) } else { None };
+        let page =
+            if let RowStreamEvent::Page(page) = &parsed { Some(page.mid_turn) } else { None };
         let changed = match self.rows.apply(parsed) {
             RowEffect::None | RowEffect::Gone => Vec::new(),
             RowEffect::Changed(rows) => rows,
@@ -149,18 +161,24 @@ impl RowReader {
             }
             RowEffect::Gap { before, rows } => self.fill_gap(before, rows).await?,
         };
-        let changed = changed.into_iter().filter_map(|place| self.rows.get(place).cloned()).collect();
+        let changed =
+            changed.into_iter().filter_map(|place| self.rows.get(place).cloned()).collect();
         self.rows.drop_oldest();
         self.send_rows(changed, page).await
     }
 
     /// Reads older pages until they meet a row that is known.
-    async fn fill_gap(&mut self, before: String, rows: Vec<TranscriptRow>) -> anyhow::Result<Vec<RowPlace>> {
+    async fn fill_gap(
+        &mut self,
+        before: String,
+        rows: Vec<TranscriptRow>,
+    ) -> anyhow::Result<Vec<RowPlace>> {
         let mut pages = vec![rows];
         let mut cursor = Some(before);
         while let Some(before) = cursor.take() {
             let path = url_path(&["sessions", &self.session, "rows"]);
-            let call = HostCall::get(format!("{path}?limit=200&before={}", percent_encode(&before)));
+            let call =
+                HostCall::get(format!("{path}?limit=200&before={}", percent_encode(&before)));
             let page: RowPage = fetch_when_back(&self.client, &call).await?;
             if !page.rows.iter().any(|row| self.rows.knows(&row.id)) {
                 cursor = page.before;
@@ -171,7 +189,11 @@ impl RowReader {
     }
 
     /// Sends the rows; `page` tells of a page of rows whether it begins in the middle of a turn.
-    async fn send_rows(&mut self, mut rows: Vec<TranscriptRow>, page: Option<bool>) -> Result<(), ReadEnd> {
+    async fn send_rows(
+        &mut self,
+        mut rows: Vec<TranscriptRow>,
+        page: Option<bool>,
+    ) -> Result<(), ReadEnd> {
         for row in &mut rows {
             if matches!(row.body, RowBody::Message(_)) {
                 self.texts.complete(&self.client, &self.session, row).await?;
@@ -203,7 +225,10 @@ impl RowReader {
 }
 
 /// Sends a request, again and again while the host is away.
-async fn fetch_when_back<T: DeserializeOwned>(client: &HostClient, call: &HostCall) -> anyhow::Result<T> {
+async fn fetch_when_back<T: DeserializeOwned>(
+    client: &HostClient,
+    call: &HostCall,
+) -> anyhow::Result<T> {
     let give_up_at = Instant::now() + RETURN_TIMEOUT;
     loop {
         match client.fetch_json(call).await {
@@ -222,7 +247,12 @@ struct CompletedTexts(BTreeMap<(String, usize), String>);
 
 impl CompletedTexts {
     /// Completes the texts of a message's row.
-    async fn complete(&mut self, client: &HostClient, session: &str, row: &mut TranscriptRow) -> anyhow::Result<()> {
+    async fn complete(
+        &mut self,
+        client: &HostClient,
+        session: &str,
+        row: &mut TranscriptRow,
+    ) -> anyhow::Result<()> {
         let cut = self.restore(row);
         complete_texts(client, session, row).await?;
         // A message that is complete is read as a whole, and not again.
@@ -257,7 +287,11 @@ impl CompletedTexts {
 }
 
 /// Reads the rest of the texts of which a message's row holds only the beginning.
-pub(crate) async fn complete_texts(client: &HostClient, session: &str, row: &mut TranscriptRow) -> anyhow::Result<()> {
+pub(crate) async fn complete_texts(
+    client: &HostClient,
+    session: &str,
+    row: &mut TranscriptRow,
+) -> anyhow::Result<()> {
     let RowBody::Message(message) = &mut row.body else { return Ok(()) };
     for (index, part) in message.parts.iter_mut().enumerate() {
         let RowPart::Text(part) = part else { continue };
@@ -293,8 +327,10 @@ mod tests {
         b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
     /// Waits for a host that is away for longer than a stream may be silent.
-    const LIMITS: FollowLimits =
-        FollowLimits { away: Duration::from_millis(400), silence: Some(Duration::from_millis(100)) };
+    const LIMITS: FollowLimits = FollowLimits {
+        away: Duration::from_millis(400),
+        silence: Some(Duration::from_millis(100)),
+    };
 
     /// Reads updates until the stream fails, and returns the error.
     async fn read_to_failure(rows: &mut TranscriptStream) -> anyhow::Error {
@@ -347,7 +383,9 @@ mod tests {
         let client = HostClient::unconnected(HostAddress::Socket(socket));
         let _rows = TranscriptStream::open_with_limits(&client, "sess_1", false, LIMITS);
         let _silent = accept_stream(&host).await;
-        tokio::time::timeout(TEST_LIMIT, accept_stream(&host)).await.expect("the silent stream is kept");
+        tokio::time::timeout(TEST_LIMIT, accept_stream(&host))
+            .await
+            .expect("the silent stream is kept");
     }
 
     /// Answers one request for a part of a text, and returns the path of the request.
@@ -364,7 +402,9 @@ mod tests {
         };
         let body = serde_json::to_string(&page).unwrap();
         let length = body.len();
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+        );
         stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
         request.lines().next().unwrap_or_default().to_owned()
     }
@@ -376,12 +416,19 @@ mod tests {
         let host = UnixListener::bind(&socket).unwrap();
         let client = HostClient::unconnected(HostAddress::Socket(socket));
         let mut texts = CompletedTexts::default();
-        let pieces = [(true, 4, "-one", "head-one"), (true, 8, "-two", "head-one-two"), (false, 4, "-all", "head-all")];
+        let pieces = [
+            (true, 4, "-one", "head-one"),
+            (true, 8, "-two", "head-one-two"),
+            (false, 4, "-all", "head-all"),
+        ];
         for (open, offset, piece, whole) in pieces {
-            let part = serde_json::json!({ "type": "text", "text": "head", "cut": { "bytes": 99 } });
+            let part =
+                serde_json::json!({ "type": "text", "text": "head", "cut": { "bytes": 99 } });
             let mut row = test_row("message", open, "", serde_json::json!({ "parts": [part] }));
-            let (completed, request) =
-                tokio::join!(texts.complete(&client, "sess_1", &mut row), answer_text(&host, piece));
+            let (completed, request) = tokio::join!(
+                texts.complete(&client, "sess_1", &mut row),
+                answer_text(&host, piece)
+            );
             completed.unwrap();
             assert!(request.contains(&format!("part=0&offset={offset} ")), "{request}");
             let RowBody::Message(message) = &row.body else { panic!("another row") };

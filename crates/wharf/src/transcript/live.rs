@@ -83,7 +83,10 @@ impl LiveText {
     /// Counts the row as printed.
     pub(crate) fn skip(&mut self, row: &TranscriptRow) {
         let bytes = grown_text(row).map_or(0, |text| text.len());
-        self.printed.insert(RowPlace::of_id(&row.id), PrintedRow { bytes, done: !row.open, ..PrintedRow::default() });
+        self.printed.insert(
+            RowPlace::of_id(&row.id),
+            PrintedRow { bytes, done: !row.open, ..PrintedRow::default() },
+        );
     }
 
     /// Returns what the agent does, in a few words: the open row that changed last.
@@ -104,7 +107,9 @@ impl LiveText {
             RowBody::Message(_) => self.show_text(row, place, false),
             RowBody::Thought(_) => self.show_text(row, place, true),
             RowBody::Plan(plan) => self.show_plan(row, place, plan),
-            RowBody::Prompt(_) if row.turn.as_ref().is_some_and(|turn| self.own_prompts.contains(turn)) => {
+            RowBody::Prompt(_)
+                if row.turn.as_ref().is_some_and(|turn| self.own_prompts.contains(turn)) =>
+            {
                 String::new()
             }
             RowBody::Ask(ask) if self.own_answers.contains(&ask.ask_id) => String::new(),
@@ -152,7 +157,11 @@ impl LiveText {
             return String::new();
         }
         let lines = render_row(row, self.look);
-        if lines.is_empty() { String::new() } else { self.begin_block(BlockKind::Lines) + &join_lines(&lines) }
+        if lines.is_empty() {
+            String::new()
+        } else {
+            self.begin_block(BlockKind::Lines) + &join_lines(&lines)
+        }
     }
 
     /// Prints a plan whole when it comes first, then only the steps that are begun.
@@ -160,14 +169,16 @@ impl LiveText {
         let current = plan.entries.iter().find(|entry| entry.status == "in_progress");
         let step = current.map(|entry| entry.text.clone()).unwrap_or_default();
         let is_new = !self.printed.contains_key(&place);
-        let before = std::mem::replace(&mut self.printed.entry(place).or_default().step, step.clone());
+        let before =
+            std::mem::replace(&mut self.printed.entry(place).or_default().step, step.clone());
         if is_new {
             return self.begin_block(BlockKind::Lines) + &join_lines(&render_row(row, self.look));
         }
         match current.filter(|_| step != before) {
             Some(entry) => {
                 let line = plan_entry(entry, self.look.screen);
-                self.begin_block(BlockKind::Lines) + &format!("Plan {}/{}:{line}\n", plan.done, plan.total)
+                self.begin_block(BlockKind::Lines)
+                    + &format!("Plan {}/{}:{line}\n", plan.done, plan.total)
             }
             None => String::new(),
         }
@@ -188,7 +199,8 @@ impl LiveText {
             out = self.begin_block(if is_thought { BlockKind::Thought } else { BlockKind::Text });
             let styler = MarkdownStyler::new(self.look.screen);
             let wrapper = WordWrapper::new(self.look.screen);
-            self.growing = Some(GrowingText { place, styler, wrapper, is_thought, mid_line: false });
+            self.growing =
+                Some(GrowingText { place, styler, wrapper, is_thought, mid_line: false });
         }
         let label = if is_first && is_thought { "[thought] " } else { "" };
         if let Some(growing) = &mut self.growing {
@@ -231,7 +243,8 @@ impl GrowingText {
             let styled = self.styler.feed(text);
             return self.wrapper.feed(&styled);
         }
-        let lines: Vec<String> = text.split('\n').map(|line| look.screen.paint(TextStyle::Faint, line)).collect();
+        let lines: Vec<String> =
+            text.split('\n').map(|line| look.screen.paint(TextStyle::Faint, line)).collect();
         self.wrapper.feed(&lines.join("\n"))
     }
 }
@@ -266,7 +279,8 @@ mod tests {
     }
 
     fn text(id: &str, kind: &str, open: bool, text: &str) -> TranscriptRow {
-        let mut row = test_row(kind, open, "", json!({ "parts": [{ "type": "text", "text": text }] }));
+        let mut row =
+            test_row(kind, open, "", json!({ "parts": [{ "type": "text", "text": text }] }));
         id.clone_into(&mut row.id);
         row
     }
@@ -307,17 +321,26 @@ mod tests {
         ];
         let shown = pieces.each_ref().map(|row| live.show(row));
         let at = "2026-11-17T08:00:00.000Z";
-        assert_eq!(shown, [format!("{at} [thought] h"), "m\n".into(), format!("\n{at} one\n"), "two\n".into()]);
+        assert_eq!(
+            shown,
+            [format!("{at} [thought] h"), "m\n".into(), format!("\n{at} one\n"), "two\n".into()]
+        );
     }
 
     #[test]
     fn tool_call_is_printed_when_it_has_ended_and_ends_the_line_before() {
         let mut live = live();
         live.show(&text("1-2", "message", true, "hm"));
-        assert_eq!((live.show(&tool("1-3", true, "running")), live.activity()), (String::new(), Some("ls")));
+        assert_eq!(
+            (live.show(&tool("1-3", true, "running")), live.activity()),
+            (String::new(), Some("ls"))
+        );
         assert!(live.is_mid_line());
         assert_eq!(live.show(&tool("1-3", false, "completed")), "\n\n● ls\n");
-        assert_eq!((live.show(&tool("1-3", false, "completed")), live.activity()), (String::new(), None));
+        assert_eq!(
+            (live.show(&tool("1-3", false, "completed")), live.activity()),
+            (String::new(), None)
+        );
         assert_eq!(live.show(&text("1-4", "thought", true, "a\nb")), "\n[thought] a\nb");
         assert_eq!(live.show(&text("1-5", "message", true, "so")), "\n\nso");
     }
@@ -367,7 +390,10 @@ mod tests {
         let mut live = live();
         live.hide_prompt("mine");
         live.hide_answer(50);
-        assert_eq!((live.show(&prompt("mine")), live.show(&ask(50))), (String::new(), String::new()));
+        assert_eq!(
+            (live.show(&prompt("mine")), live.show(&ask(50))),
+            (String::new(), String::new())
+        );
         assert!(live.show(&prompt("theirs")).ends_with("\n> hello\n"));
         assert_eq!(live.show(&ask(51)), "? May I? → Yes (zed, after 0.0s)\n");
         let skipped: Value = json!({ "what": "started", "level": "info", "text": "started" });

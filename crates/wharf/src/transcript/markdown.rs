@@ -32,7 +32,13 @@ enum LineKind {
 
 impl MarkdownStyler {
     pub(crate) fn new(screen: Screen) -> Self {
-        Self { screen, held: String::new(), kind: None, fence: None, previous: None }
+        Self {
+            screen,
+            held: String::new(),
+            kind: None,
+            fence: None,
+            previous: None,
+        }
     }
 
     /// Adds text and returns the part that can be printed.
@@ -75,7 +81,9 @@ impl MarkdownStyler {
             rest = after;
         }
         match kind {
-            LineKind::Heading => out.push_str(&self.screen.paint(TextStyle::Strong, heading_text(rest))),
+            LineKind::Heading => {
+                out.push_str(&self.screen.paint(TextStyle::Strong, heading_text(rest)))
+            }
             LineKind::Code => out.push_str(&self.screen.paint(TextStyle::Code, rest)),
             LineKind::FenceStart(fence) => {
                 self.fence = Some(fence);
@@ -95,7 +103,9 @@ impl MarkdownStyler {
     fn print_open_line(&mut self) -> String {
         let mut out = String::new();
         if self.kind.is_none() {
-            let Some(kind) = decide_line(&self.held, self.fence.as_deref(), false) else { return out };
+            let Some(kind) = decide_line(&self.held, self.fence.as_deref(), false) else {
+                return out;
+            };
             if kind == LineKind::Text {
                 let (marker, after) = split_marker(&self.held);
                 let after = after.to_owned();
@@ -196,9 +206,11 @@ fn find_span(rest: &str, previous: Option<char>, complete: bool) -> Span<'_> {
     if mark == '`' {
         let fence = &rest[..run];
         return match after.find(fence) {
-            Some(end) if end > 0 => {
-                Span::Styled { style: TextStyle::Code, inner: &after[..end], length: run + end + run }
-            }
+            Some(end) if end > 0 => Span::Styled {
+                style: TextStyle::Code,
+                inner: &after[..end],
+                length: run + end + run,
+            },
             Some(_) => Span::Literal(run),
             None if complete => Span::Literal(run),
             None => Span::Undecided,
@@ -242,7 +254,8 @@ fn find_closing(text: &str, closing: &str, mark: char) -> Option<usize> {
 fn decide_line(line: &str, fence: Option<&str>, complete: bool) -> Option<LineKind> {
     let trimmed = line.trim_start();
     if let Some(fence) = fence {
-        let ends = trimmed.starts_with(fence) && trimmed.trim_end().chars().all(|c| fence.contains(c));
+        let ends =
+            trimmed.starts_with(fence) && trimmed.trim_end().chars().all(|c| fence.contains(c));
         let could_end = fence.starts_with(trimmed.trim_end()) || ends;
         return match (complete, ends, could_end) {
             (true, true, _) => Some(LineKind::FenceEnd),
@@ -275,7 +288,11 @@ fn decide_line(line: &str, fence: Option<&str>, complete: bool) -> Option<LineKi
         }
         // A list is told from emphasis and numbers by the blank after its mark.
         Some('-' | '*' | '+') if trimmed.len() == 1 && !complete => None,
-        Some('0'..='9') if !complete && trimmed.trim_start_matches(|c: char| c.is_ascii_digit()).len() < 2 => None,
+        Some('0'..='9')
+            if !complete && trimmed.trim_start_matches(|c: char| c.is_ascii_digit()).len() < 2 =>
+        {
+            None
+        }
         Some(_) => Some(LineKind::Text),
     }
 }
@@ -303,7 +320,10 @@ mod tests {
     fn style_in_pieces(text: &str, size: usize) -> String {
         let mut styler = MarkdownStyler::new(COLOUR);
         let chars: Vec<char> = text.chars().collect();
-        let mut out: String = chars.chunks(size).map(|piece| styler.feed(&piece.iter().collect::<String>())).collect();
+        let mut out: String = chars
+            .chunks(size)
+            .map(|piece| styler.feed(&piece.iter().collect::<String>()))
+            .collect();
         out.push_str(&styler.finish());
         // Code is painted piece by piece; the joints do not matter.
         out.replace("\x1b[0m\x1b[36m", "")
@@ -332,15 +352,28 @@ mod tests {
 
     #[test]
     fn marks_without_an_end_stay_in_the_text() {
-        for text in
-            ["2 * 3 * 4", "a ** b", "src/**/*.rs is", "snake_case_name", "`open", "**open", "#hash", "-5", "7", "``"]
-        {
+        for text in [
+            "2 * 3 * 4",
+            "a ** b",
+            "src/**/*.rs is",
+            "snake_case_name",
+            "`open",
+            "**open",
+            "#hash",
+            "-5",
+            "7",
+            "``",
+        ] {
             for size in 1..=text.len() {
                 assert_eq!(style_in_pieces(text, size), text, "in pieces of {size}");
             }
         }
         let long = format!("**{}", "word ".repeat(100));
-        assert_eq!(MarkdownStyler::new(COLOUR).feed(&long), long, "a long span is not held for ever");
+        assert_eq!(
+            MarkdownStyler::new(COLOUR).feed(&long),
+            long,
+            "a long span is not held for ever"
+        );
     }
 
     #[test]
@@ -356,7 +389,10 @@ mod tests {
     #[test]
     fn words_are_printed_as_they_come_and_plain_text_without_colours() {
         let mut styler = MarkdownStyler::new(COLOUR);
-        assert_eq!((styler.feed("some wo"), styler.feed("rds **b")), ("some wo".to_owned(), "rds ".to_owned()));
+        assert_eq!(
+            (styler.feed("some wo"), styler.feed("rds **b")),
+            ("some wo".to_owned(), "rds ".to_owned())
+        );
         let mut plain = MarkdownStyler::new(Screen::TERMINAL);
         assert_eq!(plain.feed("# **a**"), "# **a**");
     }

@@ -1,8 +1,8 @@
 //! One row of a transcript as lines. Everything that agents and clients wrote is shown without control characters.
 
 use wharf_api::{
-    NoticeLevel, RowActor, RowBody, RowNotice, RowPart, RowPlan, RowPlanEntry, RowPrompt, RowTool, ToolState,
-    TranscriptRow,
+    NoticeLevel, RowActor, RowBody, RowNotice, RowPart, RowPlan, RowPlanEntry, RowPrompt, RowTool,
+    ToolState, TranscriptRow,
 };
 
 use super::ask_lines::{ask_choices, ask_subject, describe_answer};
@@ -37,8 +37,12 @@ pub(crate) fn render_row(row: &TranscriptRow, look: RowLook) -> Vec<String> {
         RowBody::Tool(tool) => tool_lines(tool, &row.summary, screen),
         RowBody::Plan(plan) => plan_lines(plan, screen),
         RowBody::Ask(ask) if row.open => {
-            let options = ask.options.iter().map(|option| (option.name.as_str(), option.kind.as_str()));
-            ask_subject(&ask.subject, screen).into_iter().chain(ask_choices(options)).collect()
+            let options =
+                ask.options.iter().map(|option| (option.name.as_str(), option.kind.as_str()));
+            ask_subject(&ask.subject, screen)
+                .into_iter()
+                .chain(ask_choices(options))
+                .collect()
         }
         RowBody::Ask(ask) => {
             let mark = screen.paint(TextStyle::Wants, "?");
@@ -69,7 +73,9 @@ fn prompt_lines(prompt: &RowPrompt, at: &str, screen: Screen) -> Vec<String> {
 /// Returns the name of a sender, in words that say what is known.
 pub(super) fn actor_name(actor: &RowActor) -> String {
     match (&actor.name, &actor.parent_session, actor.agent) {
-        (_, Some(session), _) => format!("the agent of {}", to_printable(crate::session_ref::short_id(session))),
+        (_, Some(session), _) => {
+            format!("the agent of {}", to_printable(crate::session_ref::short_id(session)))
+        }
         (Some(name), None, _) => to_printable(name),
         (None, None, true) => "the agent".to_owned(),
         (None, None, false) => "a client".to_owned(),
@@ -92,7 +98,9 @@ pub(super) fn parts_text(parts: &[RowPart]) -> String {
                 let name = blob.name.as_deref().unwrap_or(&blob.media);
                 text.push_str(&format!("[{name}, {}, {}]", blob.mime, format_size(blob.bytes)));
             }
-            RowPart::File(file) => text.push_str(&format!("[{}]", file.name.as_deref().unwrap_or(&file.uri))),
+            RowPart::File(file) => {
+                text.push_str(&format!("[{}]", file.name.as_deref().unwrap_or(&file.uri)))
+            }
             RowPart::Unknown => {}
         }
     }
@@ -119,14 +127,20 @@ fn tool_lines(tool: &RowTool, summary: &str, screen: Screen) -> Vec<String> {
         _ if failed => ("✗", TextStyle::Bad),
         ToolState::Completed => ("●", TextStyle::Good),
         ToolState::Cancelled | ToolState::CutOff => ("–", TextStyle::Faint),
-        ToolState::Pending | ToolState::Running | ToolState::Paused | ToolState::Failed | ToolState::Other(_) => {
-            ("○", TextStyle::Busy)
-        }
+        ToolState::Pending
+        | ToolState::Running
+        | ToolState::Paused
+        | ToolState::Failed
+        | ToolState::Other(_) => ("○", TextStyle::Busy),
     };
     let mut lines = vec![format!("{} {}", screen.paint(style, mark), to_printable(summary))];
     lines.extend(diff_lines(&tool.diffs, screen, MAX_DIFF_LINES));
     if failed {
-        let output = tool.output.as_ref().map(|output| output.text.clone()).filter(|text| !text.trim().is_empty());
+        let output = tool
+            .output
+            .as_ref()
+            .map(|output| output.text.clone())
+            .filter(|text| !text.trim().is_empty());
         let said = output.unwrap_or_else(|| parts_text(&tool.parts));
         lines.extend(last_lines(&said, MAX_OUTPUT_LINES, screen));
     }
@@ -135,7 +149,9 @@ fn tool_lines(tool: &RowTool, summary: &str, screen: Screen) -> Vec<String> {
 
 fn plan_lines(plan: &RowPlan, screen: Screen) -> Vec<String> {
     let head = screen.paint(TextStyle::Strong, &format!("Plan {}/{}", plan.done, plan.total));
-    std::iter::once(head).chain(plan.entries.iter().map(|entry| plan_entry(entry, screen))).collect()
+    std::iter::once(head)
+        .chain(plan.entries.iter().map(|entry| plan_entry(entry, screen)))
+        .collect()
 }
 
 /// Returns one step of a plan with its state.
@@ -155,13 +171,22 @@ fn notice_line(notice: &RowNotice, screen: Screen) -> Option<String> {
         NoticeLevel::Error => TextStyle::Bad,
         NoticeLevel::Info | NoticeLevel::Other(_) => TextStyle::Faint,
     };
-    let by = notice.by.as_ref().map(|by| format!(" ({})", actor_name(by))).unwrap_or_default();
+    let by = notice
+        .by
+        .as_ref()
+        .map(|by| format!(" ({})", actor_name(by)))
+        .unwrap_or_default();
     Some(screen.paint(style, &format!("-- {}{by}", to_printable(&notice.text))))
 }
 
 /// Returns a row of this kind with these members, for tests.
 #[cfg(test)]
-pub(super) fn test_row(kind: &str, open: bool, summary: &str, members: serde_json::Value) -> TranscriptRow {
+pub(super) fn test_row(
+    kind: &str,
+    open: bool,
+    summary: &str,
+    members: serde_json::Value,
+) -> TranscriptRow {
     let at = "2026-11-17T19:24:20.000Z";
     let mut whole = serde_json::json!({ "id": "1-2", "rev": 3, "at": at, "changedAt": at, "turn": "prm_1",
         "parent": null, "open": open, "summary": summary, "kind": kind });
@@ -196,7 +221,10 @@ mod tests {
     fn texts_are_plain_in_a_pipe_and_the_time_stands_first() {
         assert_eq!(plain(&row("message", false, "", text("# a\n**b**\n"))), ["# a", "**b**"]);
         assert_eq!(plain(&row("thought", false, "", text("why\nnot"))), ["[thought] why", "not"]);
-        let timed = render_row(&row("message", false, "", text("a")), RowLook { screen: Screen::PIPE, times: true });
+        let timed = render_row(
+            &row("message", false, "", text("a")),
+            RowLook { screen: Screen::PIPE, times: true },
+        );
         assert_eq!(timed, ["2026-11-17T19:24:20.000Z a"]);
     }
 
@@ -221,7 +249,10 @@ mod tests {
         let plan = json!({ "done": 1, "total": 3, "entries": [
             { "text": "look", "status": "completed" }, { "text": "do", "status": "in_progress" },
             { "text": "test", "status": "pending" }] });
-        assert_eq!(plain(&row("plan", true, "", plan)), ["Plan 1/3", "  ✓ look", "  ▸ do", "  · test"]);
+        assert_eq!(
+            plain(&row("plan", true, "", plan)),
+            ["Plan 1/3", "  ✓ look", "  ▸ do", "  · test"]
+        );
     }
 
     #[test]
@@ -248,11 +279,16 @@ mod tests {
         );
         ask["subject"] = json!({ "title": "May I?", "command": null, "cwd": null, "paths": [], "diffs": [],
             "text": null, "outside": [], "detailed": false });
-        assert_eq!(plain(&row("ask", true, "May I?", ask.clone()))[..2], ["? May I?", "  The agent sent no details."]);
+        assert_eq!(
+            plain(&row("ask", true, "May I?", ask.clone()))[..2],
+            ["? May I?", "  The agent sent no details."]
+        );
         ask["state"] = json!("answered");
-        ask["answer"] =
-            json!({ "option": "allow_once", "name": "Yes", "by": { "name": "phone" }, "at": "", "after": 4200 });
-        assert_eq!(plain(&row("ask", false, "May I?", ask)), ["? May I? → Yes (phone, after 4.2s)"]);
+        ask["answer"] = json!({ "option": "allow_once", "name": "Yes", "by": { "name": "phone" }, "at": "", "after": 4200 });
+        assert_eq!(
+            plain(&row("ask", false, "May I?", ask)),
+            ["? May I? → Yes (phone, after 4.2s)"]
+        );
     }
 
     #[test]
@@ -260,6 +296,9 @@ mod tests {
         let notice = |level: &str| json!({ "what": "mode", "level": level, "text": "mode: a → b" });
         assert_eq!(plain(&row("notice", false, "", notice("debug"))), Vec::<String>::new());
         assert_eq!(plain(&row("notice", false, "", notice("info"))), ["-- mode: a → b"]);
-        assert_eq!(plain(&row("hologram", false, "a \u{1b}[2Jnew thing", json!({}))), ["a new thing"]);
+        assert_eq!(
+            plain(&row("hologram", false, "a \u{1b}[2Jnew thing", json!({}))),
+            ["a new thing"]
+        );
     }
 }

@@ -16,9 +16,17 @@ pub(super) fn turn_end_lines(end: &RowTurnEnd, screen: Screen) -> Vec<String> {
     let numbers = describe_turn_numbers(end);
     let numbers = if numbers.is_empty() { numbers } else { format!(" · {numbers}") };
     let (word, style) = describe_outcome(end);
-    let message = end.message.as_deref().map(|message| format!(": {}", to_printable(message))).unwrap_or_default();
+    let message = end
+        .message
+        .as_deref()
+        .map(|message| format!(": {}", to_printable(message)))
+        .unwrap_or_default();
     let mut lines = vec![screen.paint(style, &format!("── {word}{message}{numbers}"))];
-    lines.extend(end.stderr.iter().flat_map(|stderr| last_lines(stderr, MAX_STDERR_LINES, screen)));
+    lines.extend(
+        end.stderr
+            .iter()
+            .flat_map(|stderr| last_lines(stderr, MAX_STDERR_LINES, screen)),
+    );
     lines
 }
 
@@ -30,10 +38,16 @@ fn describe_outcome(end: &RowTurnEnd) -> (String, TextStyle) {
         TurnOutcome::Refused => ("refused by the agent".to_owned(), TextStyle::Wants),
         TurnOutcome::Cancelled => ("cancelled".to_owned(), TextStyle::Faint),
         TurnOutcome::CutOff => {
-            let again = if end.next.as_ref().is_some_and(|next| next.requeued) { ", to be repeated" } else { "" };
+            let again = if end.next.as_ref().is_some_and(|next| next.requeued) {
+                ", to be repeated"
+            } else {
+                ""
+            };
             (format!("cut off ({reason}{again})"), TextStyle::Wants)
         }
-        TurnOutcome::Failed | TurnOutcome::Other(_) => (format!("failed ({reason})"), TextStyle::Bad),
+        TurnOutcome::Failed | TurnOutcome::Other(_) => {
+            (format!("failed ({reason})"), TextStyle::Bad)
+        }
     }
 }
 
@@ -42,7 +56,8 @@ pub(crate) fn describe_turn_numbers(end: &RowTurnEnd) -> String {
     let duration = end.duration_ms.map(format_duration);
     let usage = describe_usage(end.usage.as_ref(), end.context.as_ref());
     let files = (!end.files.is_empty()).then(|| {
-        let (added, removed) = end.files.iter().fold((0, 0), |(a, r), file| (a + file.added, r + file.removed));
+        let (added, removed) =
+            end.files.iter().fold((0, 0), |(a, r), file| (a + file.added, r + file.removed));
         let word = if end.files.len() == 1 { "file" } else { "files" };
         format!("{} {word} +{added} −{removed}", end.files.len())
     });
@@ -50,13 +65,17 @@ pub(crate) fn describe_turn_numbers(end: &RowTurnEnd) -> String {
 }
 
 /// Returns tokens, cost and context, as far as the agent reported them.
-pub(crate) fn describe_usage(usage: Option<&TokenUsage>, context: Option<&ContextUse>) -> Option<String> {
+pub(crate) fn describe_usage(
+    usage: Option<&TokenUsage>,
+    context: Option<&ContextUse>,
+) -> Option<String> {
     let mut parts = Vec::new();
     if let Some(usage) = usage {
         let tokens = [(usage.input, "in"), (usage.output, "out"), (usage.cached, "cached")];
         let show_count = |count: u64| usage.mark_count(&format_count(count));
-        let known =
-            tokens.iter().filter_map(|(count, what)| count.map(|count| format!("{} {what}", show_count(count))));
+        let known = tokens
+            .iter()
+            .filter_map(|(count, what)| count.map(|count| format!("{} {what}", show_count(count))));
         let known: Vec<String> = known.collect();
         match (known.is_empty(), usage.total) {
             (false, _) => parts.push(format!("tokens {}", known.join(", "))),
@@ -101,9 +120,12 @@ mod tests {
         let usage = json!({ "input": 18_250, "output": 900, "cached": null, "total": null,
             "cost": { "amount": 0.071, "currency": "USD" } });
         let files = json!([{ "path": "a", "added": 3, "removed": 1 }]);
-        let known = end(json!({ "durationMs": 61_200, "usage": usage, "context": { "used": 57, "size": 200 },
-            "files": files }));
-        let told = "── done · 1m01s · tokens 18.2k in, 900 out · 0.0710 USD · context 28 % · 1 file +3 −1";
+        let known = end(
+            json!({ "durationMs": 61_200, "usage": usage, "context": { "used": 57, "size": 200 },
+            "files": files }),
+        );
+        let told =
+            "── done · 1m01s · tokens 18.2k in, 900 out · 0.0710 USD · context 28 % · 1 file +3 −1";
         assert_eq!(turn_end_lines(&known, Screen::PIPE), [told]);
     }
 
@@ -117,8 +139,10 @@ mod tests {
 
     #[test]
     fn failure_has_its_reason_and_the_last_words() {
-        let failed = end(json!({ "outcome": "failed", "reason": "agent_exited", "message": "it\u{1b}[2J ended",
-            "stderr": "one\ntwo\n", "durationMs": 100 }));
+        let failed = end(
+            json!({ "outcome": "failed", "reason": "agent_exited", "message": "it\u{1b}[2J ended",
+            "stderr": "one\ntwo\n", "durationMs": 100 }),
+        );
         assert_eq!(
             turn_end_lines(&failed, Screen::PIPE),
             ["── failed (agent exited): it ended · 0.1s", "  | one", "  | two"]

@@ -86,7 +86,8 @@ impl WordWrapper {
             c if char_columns(c) == 2 => {
                 // Scripts with wide characters have no blanks between words.
                 self.print_word(width, out);
-                (self.word_columns, self.word) = (2, self.word.clone() + c.encode_utf8(&mut [0; 4]));
+                (self.word_columns, self.word) =
+                    (2, self.word.clone() + c.encode_utf8(&mut [0; 4]));
                 self.print_word(width, out);
             }
             c => {
@@ -98,7 +99,11 @@ impl WordWrapper {
 
     fn print_word(&mut self, width: usize, out: &mut String) {
         let fits_next_line = (1..=width).contains(&self.word_columns);
-        if !self.is_fixed_line() && fits_next_line && self.column > 0 && self.column + self.word_columns > width {
+        if !self.is_fixed_line()
+            && fits_next_line
+            && self.column > 0
+            && self.column + self.word_columns > width
+        {
             out.push('\n');
             self.column = 0;
         }
@@ -137,7 +142,10 @@ mod tests {
     fn wrap_in_pieces(text: &str, size: usize) -> String {
         let mut wrapper = WordWrapper::new(NARROW);
         let chars: Vec<char> = text.chars().collect();
-        let out: String = chars.chunks(size).map(|piece| wrapper.feed(&piece.iter().collect::<String>())).collect();
+        let out: String = chars
+            .chunks(size)
+            .map(|piece| wrapper.feed(&piece.iter().collect::<String>()))
+            .collect();
         out + &wrapper.finish()
     }
 
@@ -178,6 +186,9 @@ mod tests {
         assert_eq!(wrap_words(&path, NARROW), path);
         assert_eq!(wrap_words(&"日".repeat(16), NARROW), format!("{}\n日", "日".repeat(15)));
         let pipe = Screen { terminal: false, ..NARROW };
-        assert_eq!(wrap_words("a text that goes to a pipe stays as it is", pipe).lines().count(), 1);
+        assert_eq!(
+            wrap_words("a text that goes to a pipe stays as it is", pipe).lines().count(),
+            1
+        );
     }
 }

@@ -12,7 +12,12 @@ use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::Failure;
 
 /// Sends a call in a task of its own; its outcome comes as an input.
-pub(super) fn start_call(client: &HostClient, id: CallId, call: ApiCall, inputs: &Sender<TuiInput>) {
+pub(super) fn start_call(
+    client: &HostClient,
+    id: CallId,
+    call: ApiCall,
+    inputs: &Sender<TuiInput>,
+) {
     let client = client.clone();
     let inputs = inputs.clone();
     tokio::spawn(async move {
@@ -54,10 +59,13 @@ pub(super) fn start_upload(
     let client = client.clone();
     let inputs = inputs.clone();
     let (path, name) = file;
-    let address = format!("{}?name={}", url_path(&["sessions", session, "uploads"]), percent_encode(&name));
+    let address =
+        format!("{}?name={}", url_path(&["sessions", session, "uploads"]), percent_encode(&name));
     tokio::spawn(async move {
         let answer = match tokio::task::spawn_blocking(move || read_upload(&path)).await {
-            Ok(Ok(bytes)) => exchange(&client, &HostCall::post_file(address, bytes), UPLOAD_TIMEOUT).await,
+            Ok(Ok(bytes)) => {
+                exchange(&client, &HostCall::post_file(address, bytes), UPLOAD_TIMEOUT).await
+            }
             Ok(Err(error)) => Err(ApiFailure { code: None, text: format!("{error:#}") }),
             Err(error) => Err(ApiFailure { code: None, text: error.to_string() }),
         };
@@ -73,7 +81,11 @@ fn read_upload(path: &str) -> anyhow::Result<Vec<u8>> {
     };
     let about = std::fs::metadata(&file).with_context(|| format!("reading {path}"))?;
     anyhow::ensure!(about.is_file(), "{path} is not a file");
-    anyhow::ensure!(about.len() <= MAX_UPLOAD_BYTES, "{path} has more than {} MB", MAX_UPLOAD_BYTES >> 20);
+    anyhow::ensure!(
+        about.len() <= MAX_UPLOAD_BYTES,
+        "{path} has more than {} MB",
+        MAX_UPLOAD_BYTES >> 20
+    );
     std::fs::read(&file).with_context(|| format!("reading {path}"))
 }
 
@@ -82,7 +94,11 @@ async fn send(client: &HostClient, call: ApiCall) -> Result<Vec<u8>, ApiFailure>
 }
 
 /// Sends a call and waits for its answer, but not for ever: the network may have lost it.
-async fn exchange(client: &HostClient, call: &HostCall, limit: Duration) -> Result<Vec<u8>, ApiFailure> {
+async fn exchange(
+    client: &HostClient,
+    call: &HostCall,
+    limit: Duration,
+) -> Result<Vec<u8>, ApiFailure> {
     let Ok(answer) = tokio::time::timeout(limit, client.send_call(call)).await else {
         let text = format!("the host did not answer within {} seconds", limit.as_secs());
         return Err(ApiFailure { code: None, text });
@@ -113,9 +129,16 @@ fn to_host_call(client: &HostClient, call: ApiCall) -> HostCall {
 }
 
 /// Adds the variables that the agent may get to the body of a start (rule 8.7).
-fn add_environment(body: Option<&str>, client: &HostClient, variables: &[String]) -> Option<String> {
+fn add_environment(
+    body: Option<&str>,
+    client: &HostClient,
+    variables: &[String],
+) -> Option<String> {
     let mut body: Value = wharf_json::read_own(body?.as_bytes()).ok()?;
     let environment = client.forwarded_environment(variables);
-    body["env"] = environment.into_iter().map(|(name, value)| (name, Value::from(value))).collect();
+    body["env"] = environment
+        .into_iter()
+        .map(|(name, value)| (name, Value::from(value)))
+        .collect();
     Some(body.to_string())
 }

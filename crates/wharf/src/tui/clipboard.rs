@@ -17,7 +17,10 @@ pub(super) fn is_in_tmux() -> bool {
 /// Returns the sequence that puts a text into the terminal's clipboard (OSC 52).
 pub(super) fn format_clipboard(text: &str) -> Result<String, String> {
     if text.len() > MAX_COPIED_BYTES {
-        return Err(format!("not copied: {} bytes are too many for a terminal's clipboard", text.len()));
+        return Err(format!(
+            "not copied: {} bytes are too many for a terminal's clipboard",
+            text.len()
+        ));
     }
     Ok(format!("\x1b]52;c;{}\x07", base64::engine::general_purpose::STANDARD.encode(text)))
 }
@@ -29,7 +32,9 @@ pub(super) fn start_tmux_copy(text: String, is_sent: bool, inputs: &Sender<TuiIn
     tokio::spawn(async move {
         let outcome = match fill_tmux_buffer(&text).await {
             Ok(()) => Ok(CopyPlace::TmuxBuffer),
-            Err(error) if is_sent => Err(format!("{error:#}; the text was sent to the terminal itself")),
+            Err(error) if is_sent => {
+                Err(format!("{error:#}; the text was sent to the terminal itself"))
+            }
             Err(error) => Err(format!("not copied: {error:#}")),
         };
         let _ = inputs.send(TuiInput::Copied(outcome)).await;

@@ -29,10 +29,15 @@ impl DraftFolder {
         let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten();
         entries
             .filter_map(|entry| {
-                let name = entry.file_name().into_string().ok().filter(|name| is_plain_name(name))?;
-                let is_small = entry.metadata().is_ok_and(|file| file.is_file() && file.len() <= MAX_DRAFT_BYTES);
-                let text = is_small.then(|| std::fs::read_to_string(entry.path()).ok()).flatten()?;
-                let key = if name == FORM_FILE { DraftKey::NewSession } else { DraftKey::Session(name) };
+                let name =
+                    entry.file_name().into_string().ok().filter(|name| is_plain_name(name))?;
+                let is_small = entry
+                    .metadata()
+                    .is_ok_and(|file| file.is_file() && file.len() <= MAX_DRAFT_BYTES);
+                let text =
+                    is_small.then(|| std::fs::read_to_string(entry.path()).ok()).flatten()?;
+                let key =
+                    if name == FORM_FILE { DraftKey::NewSession } else { DraftKey::Session(name) };
                 Some((key, text))
             })
             .collect()
@@ -56,7 +61,12 @@ impl DraftFolder {
         }
         DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
         let unfinished = self.path.join(format!(".{name}.new"));
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&unfinished)?;
         file.write_all(text.as_bytes())?;
         std::fs::rename(unfinished, path)
     }
@@ -84,7 +94,10 @@ mod tests {
         folder.save(&DraftKey::NewSession, "later")?;
         let mut loaded = folder.load();
         loaded.sort();
-        let expected = [(DraftKey::NewSession, "later".to_owned()), (session.clone(), "half a\nthought".to_owned())];
+        let expected = [
+            (DraftKey::NewSession, "later".to_owned()),
+            (session.clone(), "half a\nthought".to_owned()),
+        ];
         assert_eq!(loaded, expected);
         let file = std::fs::metadata(state.path().join("drafts/sess_1"))?;
         assert_eq!(file.permissions().mode() & 0o777, 0o600);

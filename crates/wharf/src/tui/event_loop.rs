@@ -11,7 +11,9 @@ use futures_util::StreamExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep_until};
-use wharf_tui::{CopyPlace, ProgramEnd, ScreenSize, TuiEffect, TuiInput, TuiOptions, TuiState, update, view};
+use wharf_tui::{
+    CopyPlace, ProgramEnd, ScreenSize, TuiEffect, TuiInput, TuiOptions, TuiState, update, view,
+};
 
 use super::clipboard::{format_clipboard, is_in_tmux, start_tmux_copy};
 use super::drafts::DraftFolder;
@@ -96,7 +98,9 @@ impl EventLoop {
         self.draw()?;
         loop {
             let wake_at = self.state.next_wake().map(|at| self.clock.instant(at));
-            let frame_at = self.is_stale.then(|| self.drawn_at.map_or_else(Instant::now, |at| at + FRAME_INTERVAL));
+            let frame_at = self
+                .is_stale
+                .then(|| self.drawn_at.map_or_else(Instant::now, |at| at + FRAME_INTERVAL));
             tokio::select! {
                 biased;
                 key = next_key(&mut self.keys) => {
@@ -216,7 +220,8 @@ impl EventLoop {
             }
             TuiEffect::OpenRows { stream, session } => {
                 let client = self.client.as_ref();
-                self.rows = client.map(|client| follow_rows(client, &session, stream, self.sender.clone()));
+                self.rows =
+                    client.map(|client| follow_rows(client, &session, stream, self.sender.clone()));
             }
             TuiEffect::CloseRows => self.rows = None,
             TuiEffect::StartHost { is_urgent } => start_host(&self.global, is_urgent, &self.sender),
@@ -239,14 +244,21 @@ impl EventLoop {
                 start_tmux_copy(text, is_sent, &self.sender);
             }
             TuiEffect::Copy(text) => return Ok(Some(TuiInput::Copied(self.copy(&text)))),
-            TuiEffect::SetTitle(title) => self.announce(&format!("\x1b]2;{}\x07", to_printable(&title)))?,
+            TuiEffect::SetTitle(title) => {
+                self.announce(&format!("\x1b]2;{}\x07", to_printable(&title)))?
+            }
             TuiEffect::Notify { title, body } => {
-                let sequence = self.notifying.format_notification(&to_printable(&title), &to_printable(&body));
+                let sequence =
+                    self.notifying.format_notification(&to_printable(&title), &to_printable(&body));
                 self.announce(&sequence)?;
             }
             TuiEffect::Bell => self.announce("\x07")?,
-            TuiEffect::RunEditor(text) => return self.lend_terminal(programs::edit_text(text)).await,
-            TuiEffect::RunPager(text) => return self.lend_terminal(programs::page_text(text)).await,
+            TuiEffect::RunEditor(text) => {
+                return self.lend_terminal(programs::edit_text(text)).await;
+            }
+            TuiEffect::RunPager(text) => {
+                return self.lend_terminal(programs::page_text(text)).await;
+            }
             TuiEffect::RunLogin { adapter } => {
                 let login = programs::log_agent_in(self.global.clone(), adapter);
                 return self.lend_terminal(login).await;
@@ -254,7 +266,8 @@ impl EventLoop {
             TuiEffect::Suspend => {
                 let suspended = async {
                     // The process goes on here when the shell continues it.
-                    let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
+                    let _ =
+                        rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
                     ProgramEnd::Resumed
                 };
                 return self.lend_terminal(suspended).await;
@@ -266,7 +279,10 @@ impl EventLoop {
     }
 
     /// Gives the terminal to a program until it has ended.
-    async fn lend_terminal(&mut self, program: impl Future<Output = ProgramEnd>) -> anyhow::Result<Option<TuiInput>> {
+    async fn lend_terminal(
+        &mut self,
+        program: impl Future<Output = ProgramEnd>,
+    ) -> anyhow::Result<Option<TuiInput>> {
         self.keys = None;
         self.screen.release();
         let end = program.await;
@@ -351,7 +367,10 @@ struct EndSignals {
 impl EndSignals {
     fn listen() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("listening for signals");
-        Ok(Self { terminate: listen(SignalKind::terminate())?, hangup: listen(SignalKind::hangup())? })
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            hangup: listen(SignalKind::hangup())?,
+        })
     }
 
     async fn next(&mut self) {

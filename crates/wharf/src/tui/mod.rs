@@ -69,13 +69,17 @@ pub(crate) async fn run(global: &GlobalOptions, start: TuiStart) -> anyhow::Resu
     let connecting = async move {
         let client = HostClient::open(locator, false).await?;
         let session = match &start.target {
-            Some(target) => Some(crate::verbs::attach::choose_session(&client, Some(target)).await?),
+            Some(target) => {
+                Some(crate::verbs::attach::choose_session(&client, Some(target)).await?)
+            }
             None => None,
         };
         Ok(ConnectedHost { client, session })
     };
     let screen = TerminalScreen::enter()?;
-    let exit = EventLoop::new(global.clone(), options, clock, screen, drafts).run(connecting).await;
+    let exit = EventLoop::new(global.clone(), options, clock, screen, drafts)
+        .run(connecting)
+        .await;
     if let Some(note) = ports.describe_change().filter(|_| !is_remote) {
         output::print_note(&note);
     }

@@ -24,20 +24,31 @@ impl NotifyingTerminal {
 
     fn from_variables(read: impl Fn(&str) -> Option<String>) -> Self {
         const OSC9_PROGRAMS: [&str; 3] = ["iTerm.app", "WezTerm", "ghostty"];
-        let is_program = read("TERM_PROGRAM").is_some_and(|name| OSC9_PROGRAMS.contains(&name.as_str()));
+        let is_program =
+            read("TERM_PROGRAM").is_some_and(|name| OSC9_PROGRAMS.contains(&name.as_str()));
         let is_iterm = read("LC_TERMINAL").is_some_and(|name| name == "iTerm2");
         let knows_osc9 = is_program || is_iterm || read("KITTY_WINDOW_ID").is_some();
-        let sequence = if knows_osc9 { NotificationSequence::Osc9 } else { NotificationSequence::Osc777 };
-        Self { sequence, is_tmux: read("TMUX").is_some_and(|value| !value.is_empty()) }
+        let sequence =
+            if knows_osc9 { NotificationSequence::Osc9 } else { NotificationSequence::Osc777 };
+        Self {
+            sequence,
+            is_tmux: read("TMUX").is_some_and(|value| !value.is_empty()),
+        }
     }
 
     /// Returns the bytes that show a notification. Both texts are printable already.
     pub(super) fn format_notification(self, title: &str, body: &str) -> String {
         let sequence = match self.sequence {
             NotificationSequence::Osc9 => format!("\x1b]9;{title}: {body}\x07"),
-            NotificationSequence::Osc777 => format!("\x1b]777;notify;{};{body}\x07", title.replace(';', ",")),
+            NotificationSequence::Osc777 => {
+                format!("\x1b]777;notify;{};{body}\x07", title.replace(';', ","))
+            }
         };
-        if self.is_tmux { format!("\x1bPtmux;{}\x1b\\", sequence.replace('\x1b', "\x1b\x1b")) } else { sequence }
+        if self.is_tmux {
+            format!("\x1bPtmux;{}\x1b\\", sequence.replace('\x1b', "\x1b\x1b"))
+        } else {
+            sequence
+        }
     }
 }
 
@@ -46,8 +57,12 @@ mod tests {
     use super::*;
 
     fn notify_in(variables: &[(&str, &str)]) -> String {
-        let read =
-            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let read = |name: &str| {
+            variables
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| (*value).to_owned())
+        };
         NotifyingTerminal::from_variables(read).format_notification("wharf", "blog; asks")
     }
 

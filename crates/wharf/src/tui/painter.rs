@@ -126,7 +126,10 @@ mod tests {
     use super::*;
 
     fn frame(lines: &[&str], cursor: Option<(u16, u16)>) -> ScreenFrame {
-        ScreenFrame { buffer: Buffer::with_lines(lines.iter().copied()), cursor: cursor.map(Position::from) }
+        ScreenFrame {
+            buffer: Buffer::with_lines(lines.iter().copied()),
+            cursor: cursor.map(Position::from),
+        }
     }
 
     /// Draws the frames one after the other on a terminal and returns its text.
@@ -142,7 +145,8 @@ mod tests {
 
     #[test]
     fn terminal_shows_the_last_frame_whatever_was_there_before() {
-        let frames = vec![frame(&["abc  ", "日本 x"], None), frame(&["a c  ", "x日本 "], Some((2, 1)))];
+        let frames =
+            vec![frame(&["abc  ", "日本 x"], None), frame(&["a c  ", "x日本 "], Some((2, 1)))];
         assert_eq!(show(frames), ("a c\nx日本".to_owned(), (1, 2)));
     }
 
@@ -151,7 +155,10 @@ mod tests {
         let mut painter = FramePainter::default();
         assert!(!painter.paint(Arc::new(frame(&["abc"], None))).is_empty());
         assert!(painter.paint(Arc::new(frame(&["abc"], None))).is_empty());
-        assert!(!painter.paint(Arc::new(frame(&["abc"], Some((0, 0))))).is_empty(), "the cursor has come");
+        assert!(
+            !painter.paint(Arc::new(frame(&["abc"], Some((0, 0))))).is_empty(),
+            "the cursor has come"
+        );
         painter.forget();
         assert!(!painter.paint(Arc::new(frame(&["abc"], Some((0, 0))))).is_empty());
     }
@@ -159,7 +166,12 @@ mod tests {
     #[test]
     fn styles_are_written_as_their_codes() {
         let mut styled = frame(&["ab"], None);
-        styled.buffer.set_string(0, 0, "a", Style::new().fg(Color::Red).add_modifier(Modifier::BOLD));
+        styled.buffer.set_string(
+            0,
+            0,
+            "a",
+            Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+        );
         let bytes = String::from_utf8(FramePainter::default().paint(Arc::new(styled))).unwrap();
         assert!(bytes.contains("\x1b[0;1;31ma\x1b[0mb"), "{bytes:?}");
     }

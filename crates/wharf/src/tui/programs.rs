@@ -11,7 +11,8 @@ use crate::global::GlobalOptions;
 /// Opens the text in the person's editor.
 pub(super) async fn edit_text(text: String) -> ProgramEnd {
     let edited = run_blocking(move || {
-        let folder = PrivateFolder::create("wharf-prompt").context("making a file for the editor")?;
+        let folder =
+            PrivateFolder::create("wharf-prompt").context("making a file for the editor")?;
         let file = folder.path().join("prompt.md");
         write_and_edit(&file, &text)
     });

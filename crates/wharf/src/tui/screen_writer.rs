@@ -67,7 +67,8 @@ impl SharedQueue {
     fn take_work(&self, painter: &mut FramePainter) -> (u64, Vec<u8>) {
         let queue = self.lock();
         let is_idle = |queue: &mut WriterQueue| queue.sequences.is_empty() && queue.frame.is_none();
-        let mut queue = self.changed.wait_while(queue, is_idle).unwrap_or_else(PoisonError::into_inner);
+        let mut queue =
+            self.changed.wait_while(queue, is_idle).unwrap_or_else(PoisonError::into_inner);
         queue.is_writing = true;
         if std::mem::take(&mut queue.forgets_cells) {
             painter.forget();
@@ -103,10 +104,14 @@ impl SharedQueue {
 
 impl ScreenWriter {
     /// Starts the thread. Its bytes go to `write`, which may block.
-    pub(super) fn start(write: impl Fn(&[u8]) -> io::Result<()> + Send + 'static) -> io::Result<Self> {
+    pub(super) fn start(
+        write: impl Fn(&[u8]) -> io::Result<()> + Send + 'static,
+    ) -> io::Result<Self> {
         let shared = Arc::new(SharedQueue::default());
         let writer = Self { shared: Arc::clone(&shared) };
-        std::thread::Builder::new().name("screen".to_owned()).spawn(move || shared.run(&write))?;
+        std::thread::Builder::new()
+            .name("screen".to_owned())
+            .spawn(move || shared.run(&write))?;
         Ok(writer)
     }
 
@@ -127,7 +132,10 @@ impl ScreenWriter {
     pub(super) fn send_sequence(&self, sequence: &str) -> io::Result<()> {
         let mut queue = self.lock_working()?;
         if queue.sequences.len() + sequence.len() > MAX_WAITING_BYTES {
-            return Err(io::Error::new(io::ErrorKind::WouldBlock, "the terminal does not take more bytes"));
+            return Err(io::Error::new(
+                io::ErrorKind::WouldBlock,
+                "the terminal does not take more bytes",
+            ));
         }
         queue.sequences.push_str(sequence);
         self.shared.changed.notify_all();

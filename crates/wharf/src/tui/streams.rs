@@ -44,7 +44,10 @@ pub(super) fn follow_list(client: &HostClient, inputs: Sender<TuiInput>) -> Foll
         keeps_place: false,
     };
     let read = |event: &SseEvent| -> anyhow::Result<SessionStreamEvent<SessionInfo>> {
-        Ok(SessionStreamEvent::read(&event.kind, wharf_host::frame::to_value(event.data.as_bytes()))?)
+        Ok(SessionStreamEvent::read(
+            &event.kind,
+            wharf_host::frame::to_value(event.data.as_bytes()),
+        )?)
     };
     FollowedStream(tokio::spawn(follower.run(read, TuiInput::List, |_| None)))
 }
@@ -63,7 +66,8 @@ pub(super) fn follow_rows(
         inputs,
         keeps_place: true,
     };
-    let gone = |code: ErrorCode| (code == ErrorCode::UNKNOWN_SESSION).then_some(RowStreamEvent::Gone);
+    let gone =
+        |code: ErrorCode| (code == ErrorCode::UNKNOWN_SESSION).then_some(RowStreamEvent::Gone);
     let to_input = move |input| TuiInput::Rows { stream, input };
     FollowedStream(tokio::spawn(follower.run(SseEvent::parse_row_event, to_input, gone)))
 }
@@ -100,7 +104,8 @@ impl Follower {
     ) {
         let mut last: Option<String> = None;
         let mut delay = FIRST_RETRY_DELAY;
-        let max_delay = if self.client.is_remote() { MAX_RETRY_DELAY } else { MAX_LOCAL_RETRY_DELAY };
+        let max_delay =
+            if self.client.is_remote() { MAX_RETRY_DELAY } else { MAX_LOCAL_RETRY_DELAY };
         loop {
             // A host that was stopped by a signal accepts connections and answers nothing.
             let opening = StreamConnection::open(&self.client, &self.path, last.as_deref());
@@ -159,7 +164,9 @@ impl Follower {
             }
             input = match parse_event(event, read).await {
                 Ok(event) => StreamInput::Event(event),
-                Err(error) => return StreamLoss::Lost(format!("an event is not readable: {error}")),
+                Err(error) => {
+                    return StreamLoss::Lost(format!("an event is not readable: {error}"));
+                }
             };
         }
     }
@@ -173,7 +180,9 @@ async fn parse_event<E: Send + 'static>(
     if event.data.len() <= MAX_PARSED_IN_LOOP_BYTES {
         return read(&event);
     }
-    tokio::task::spawn_blocking(move || read(&event)).await.context("parsing an event")?
+    tokio::task::spawn_blocking(move || read(&event))
+        .await
+        .context("parsing an event")?
 }
 
 #[cfg(test)]
@@ -198,11 +207,16 @@ mod tests {
             inputs: sender,
             keeps_place: false,
         };
-        let read = |_: &SseEvent| -> anyhow::Result<SessionStreamEvent<SessionInfo>> { anyhow::bail!("an event") };
+        let read = |_: &SseEvent| -> anyhow::Result<SessionStreamEvent<SessionInfo>> {
+            anyhow::bail!("an event")
+        };
         let _stream = FollowedStream(tokio::spawn(follower.run(read, TuiInput::List, |_| None)));
         for _ in 0..2 {
             let input = timeout(NEVER, inputs.recv()).await.context("the attempt has no end")?;
-            anyhow::ensure!(matches!(input, Some(TuiInput::List(StreamInput::Silent))), "{input:?}");
+            anyhow::ensure!(
+                matches!(input, Some(TuiInput::List(StreamInput::Silent))),
+                "{input:?}"
+            );
         }
         Ok(())
     }

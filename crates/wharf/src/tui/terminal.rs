@@ -14,7 +14,8 @@ use super::screen_writer::ScreenWriter;
 
 /// Alternate screen, bracketed paste, focus reports, the wheel as arrow keys (its setting is saved first), kitty's keys that
 /// can be told apart, no cursor. A terminal ignores what it does not know; nothing is asked, so no reply can be missing.
-const ENTER_SEQUENCE: &str = "\x1b[?1049h\x1b[?2004h\x1b[?1004h\x1b[?1007s\x1b[?1007h\x1b[>1u\x1b[?25l\x1b[2J";
+const ENTER_SEQUENCE: &str =
+    "\x1b[?1049h\x1b[?2004h\x1b[?1004h\x1b[?1007s\x1b[?1007h\x1b[>1u\x1b[?25l\x1b[2J";
 /// Undoes all of it, in the reverse order.
 const LEAVE_SEQUENCE: &str = "\x1b[<u\x1b[?1007r\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?25h\x1b[?1049l";
 /// Ends a sequence and a synchronised update that were cut off.
@@ -28,7 +29,8 @@ pub(super) struct TerminalScreen {
 
 impl TerminalScreen {
     pub(super) fn enter() -> anyhow::Result<Self> {
-        let writer = ScreenWriter::start(write_to_terminal).context("starting the thread of the screen")?;
+        let writer =
+            ScreenWriter::start(write_to_terminal).context("starting the thread of the screen")?;
         let hold = TerminalHold { writer, is_entered: Arc::default() };
         restore_at_panic(hold.clone());
         let mut screen = Self { hold };
@@ -41,7 +43,10 @@ impl TerminalScreen {
         enable_raw_mode().context("setting the terminal up")?;
         self.hold.is_entered.store(true, Ordering::SeqCst);
         self.hold.writer.forget_cells();
-        self.hold.writer.send_sequence(ENTER_SEQUENCE).context("setting the terminal up")
+        self.hold
+            .writer
+            .send_sequence(ENTER_SEQUENCE)
+            .context("setting the terminal up")
     }
 
     /// Gives the terminal back, for another program or for good.

@@ -75,7 +75,9 @@ impl AskQueue {
 
     /// Takes the typed line as the answer to the ask on the screen, or to one field of it.
     pub(crate) fn take_answer(&mut self, line: &str) -> TypedAnswer {
-        let Some(QueuedAsk { ask, filling }) = self.asks.front_mut() else { return TypedAnswer::NoAsk };
+        let Some(QueuedAsk { ask, filling }) = self.asks.front_mut() else {
+            return TypedAnswer::NoAsk;
+        };
         let choice = match filling.as_mut().map(|filling| filling.take_line(line)) {
             Some(FormStep::Ask(question)) => return TypedAnswer::Question(question),
             Some(FormStep::Filled(content)) => AnswerableAsk::acceptance(content),
@@ -129,9 +131,12 @@ mod tests {
     #[test]
     fn typed_number_is_the_place_that_is_shown_whatever_the_ids_are() {
         let option = |id: &str, name: &str| json!({ "optionId": id, "name": name, "kind": "" });
-        let options = [option("0", "Allow"), option("1", "Allow and remember"), option("2", "Reject")];
+        let options =
+            [option("0", "Allow"), option("1", "Allow and remember"), option("2", "Reject")];
         let ask = json!({ "askId": 7, "kind": "permission", "options": options, "params": {} });
-        for (line, chosen) in [("1", Some("0")), ("2", Some("1")), (" 3 ", Some("2")), ("0", None), ("4", None)] {
+        for (line, chosen) in
+            [("1", Some("0")), ("2", Some("1")), (" 3 ", Some("2")), ("0", None), ("4", None)]
+        {
             let mut queue = AskQueue::default();
             queue.put(AnswerableAsk(serde_json::from_value(ask.clone()).unwrap()));
             let answer = match queue.take_answer(line) {

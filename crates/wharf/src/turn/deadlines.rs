@@ -31,7 +31,11 @@ pub(super) enum DueAction {
 impl TurnDeadlines {
     /// Starts the clock for a turn that may take this long.
     pub(super) fn new(timeout: Option<Duration>, now: Instant) -> Self {
-        Self { time_is_up_at: timeout.map(|timeout| now + timeout), asks: BTreeMap::new(), stopping: None }
+        Self {
+            time_is_up_at: timeout.map(|timeout| now + timeout),
+            asks: BTreeMap::new(),
+            stopping: None,
+        }
     }
 
     /// Lets an ask stay open for this long.
@@ -89,7 +93,10 @@ mod tests {
         deadlines.limit_ask(7, 10 * MINUTE, now);
         assert_eq!(deadlines.next(), Some(now + 10 * MINUTE));
         assert_eq!(deadlines.find_due(now + 9 * MINUTE), None);
-        assert_eq!(deadlines.find_due(now + 10 * MINUTE), Some(DueAction::Cancel(WatchEnd::Unanswered)));
+        assert_eq!(
+            deadlines.find_due(now + 10 * MINUTE),
+            Some(DueAction::Cancel(WatchEnd::Unanswered))
+        );
         deadlines.forget_ask(7);
         assert_eq!((deadlines.next(), deadlines.find_due(now + 10 * MINUTE)), (None, None));
     }
@@ -114,6 +121,9 @@ mod tests {
         deadlines.begin_cancel(WatchEnd::TimedOut, now + MINUTE);
         assert_eq!(deadlines.find_due(now + MINUTE), None);
         assert_eq!(deadlines.next(), Some(now + MINUTE + CANCEL_GRACE));
-        assert_eq!(deadlines.find_due(now + 10 * MINUTE), Some(DueAction::Leave(WatchEnd::TimedOut)));
+        assert_eq!(
+            deadlines.find_due(now + 10 * MINUTE),
+            Some(DueAction::Leave(WatchEnd::TimedOut))
+        );
     }
 }

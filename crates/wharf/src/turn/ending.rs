@@ -1,7 +1,10 @@
 //! Reports how a watched turn ended: the reason of a failure, the agent's last words, the way on, and the numbers.
 
 use serde_json::{Map, Value, json};
-use wharf_api::{EndCause, RowBody, RowTurnEnd, SeenArgs, SessionInfo, TranscriptRow, TurnDetail, TurnInfo, TurnState};
+use wharf_api::{
+    EndCause, RowBody, RowTurnEnd, SeenArgs, SessionInfo, TranscriptRow, TurnDetail, TurnInfo,
+    TurnState,
+};
 use wharf_tui::{FailureKind, login_command};
 
 use super::{TurnFormat, WatchEnd, WatchedTurn};
@@ -46,16 +49,23 @@ impl TurnReport {
     /// Reads the turn and its session. A part that cannot be read is left out.
     pub(crate) async fn read(turn: WatchedTurn<'_>) -> Self {
         let WatchedTurn { client, session, prompt, .. } = turn;
-        let fetch = async |path: String| client.fetch_json::<Value>(&HostCall::get(path)).await.ok();
+        let fetch =
+            async |path: String| client.fetch_json::<Value>(&HostCall::get(path)).await.ok();
         let told = fetch(url_path(&["sessions", session, "turns", prompt])).await;
-        let detail =
-            told.as_ref().and_then(|told| wharf_json::read_own::<TurnDetail>(told.to_string().as_bytes()).ok());
+        let detail = told
+            .as_ref()
+            .and_then(|told| wharf_json::read_own::<TurnDetail>(told.to_string().as_bytes()).ok());
         let last = detail.and_then(|detail| detail.turn.last_row);
         let end = match last {
             Some(last) => read_turn_end(client, session, &last).await,
             None => None,
         };
-        Self { turn: told, end, session: fetch(url_path(&["sessions", session])).await, ends_session: false }
+        Self {
+            turn: told,
+            end,
+            session: fetch(url_path(&["sessions", session])).await,
+            ends_session: false,
+        }
     }
 
     /// Returns the report for a caller that ends the session after the turn, or leaves it.
@@ -74,7 +84,9 @@ impl TurnReport {
         match format {
             TurnFormat::Json => output::print_line(&self.to_json(turn).to_string()),
             TurnFormat::StreamJson => {
-                output::print_line(&json!({ "event": "end", "data": self.to_json(turn) }).to_string());
+                output::print_line(
+                    &json!({ "event": "end", "data": self.to_json(turn) }).to_string(),
+                );
             }
             TurnFormat::Live => self.print_numbers(screen),
             TurnFormat::Lines | TurnFormat::Text => {}
@@ -112,7 +124,8 @@ impl TurnReport {
 
     /// Prints duration, usage and changed files, as far as they are known.
     fn print_numbers(&self, screen: Screen) {
-        let numbers = self.end.as_ref().map(|(_, end)| describe_turn_numbers(end)).unwrap_or_default();
+        let numbers =
+            self.end.as_ref().map(|(_, end)| describe_turn_numbers(end)).unwrap_or_default();
         if !numbers.is_empty() {
             output::print_styled_note(&[screen.paint(TextStyle::Faint, &format!("── {numbers}"))]);
         }
@@ -130,16 +143,24 @@ impl TurnReport {
             "cancelled" => "the turn was cancelled".to_owned(),
             "removed" => "the prompt was taken out of the queue".to_owned(),
             "session_ended" => "the session was ended, and the turn with it".to_owned(),
-            "host_shutdown" | "host_restarted" => "the host was stopped, and the turn with it".to_owned(),
+            "host_shutdown" | "host_restarted" => {
+                "the host was stopped, and the turn with it".to_owned()
+            }
             "agent_exited" => "the agent ended in the middle of the turn".to_owned(),
             "start_failed" => "the agent did not start".to_owned(),
             _ => format!("the turn failed ({reason})"),
         };
         let end = self.end.as_ref().map(|(_, end)| end);
-        let message =
-            end.and_then(|end| end.message.as_ref()).map(|message| format!(": {message}")).unwrap_or_default();
+        let message = end
+            .and_then(|end| end.message.as_ref())
+            .map(|message| format!(": {message}"))
+            .unwrap_or_default();
         output::print_note(&format!("{said}{message}"));
-        for line in end.and_then(|end| end.stderr.as_deref()).iter().flat_map(|stderr| stderr.lines()) {
+        for line in end
+            .and_then(|end| end.stderr.as_deref())
+            .iter()
+            .flat_map(|stderr| stderr.lines())
+        {
             output::print_note(&format!("  | {line}"));
         }
         let session = self.session.as_ref().and_then(read_session);
@@ -179,7 +200,11 @@ fn object_without_turn(prompt: &str) -> Map<String, Value> {
     object.unwrap_or_default()
 }
 
-async fn read_turn_end(client: &HostClient, session: &str, row: &str) -> Option<(String, RowTurnEnd)> {
+async fn read_turn_end(
+    client: &HostClient,
+    session: &str,
+    row: &str,
+) -> Option<(String, RowTurnEnd)> {
     let call = HostCall::get(url_path(&["sessions", session, "rows", row]));
     let row: TranscriptRow = client.fetch_json(&call).await.ok()?;
     if let RowBody::TurnEnd(end) = row.body { Some((row.id, *end)) } else { None }
@@ -207,13 +232,17 @@ pub(crate) fn advise_after_failure(end: &RowTurnEnd, target: RetryTarget<'_>) ->
 fn describe_retry(end: &RowTurnEnd, target: RetryTarget<'_>) -> String {
     let RetryTarget { agent, name, session, place } = target;
     // The session may be described as it was before its agent ended.
-    let has_agent = end.reason == "error" && !matches!(place, RetryPlace::Shell { ends_session: true });
+    let has_agent =
+        end.reason == "error" && !matches!(place, RetryPlace::Shell { ends_session: true });
     let comes_back = session.is_none_or(|session| session.resumable);
     // A prompt does not bring back an agent that could not be started.
     let is_resumed_first = end.reason == "start_failed";
-    let resume = if is_resumed_first { format!("wharf resume {name}, then ") } else { String::new() };
+    let resume =
+        if is_resumed_first { format!("wharf resume {name}, then ") } else { String::new() };
     match place {
-        RetryPlace::Shell { .. } if has_agent || comes_back => format!("{resume}wharf prompt {name} TEXT"),
+        RetryPlace::Shell { .. } if has_agent || comes_back => {
+            format!("{resume}wharf prompt {name} TEXT")
+        }
         RetryPlace::Shell { .. } => format!("wharf run {agent} TEXT"),
         RetryPlace::Chat if has_agent || comes_back => format!("{resume}type the prompt once more"),
         RetryPlace::Chat => format!("wharf chat {agent}"),
@@ -226,13 +255,18 @@ fn advise_login(agent: &str) -> String {
 
 /// Returns the exit code for a session that ended with its turn, and prints the reason.
 pub(crate) async fn report_session_end(client: &HostClient, session: &str) -> Exit {
-    let known = client.fetch_json::<SessionInfo>(&HostCall::get(url_path(&["sessions", session]))).await.ok();
+    let known = client
+        .fetch_json::<SessionInfo>(&HostCall::get(url_path(&["sessions", session])))
+        .await
+        .ok();
     let reason = known.as_ref().and_then(|known| known.end_reason.clone());
     let word = reason.as_ref().map_or("unknown", EndCause::as_str);
     let message = known.as_ref().and_then(|known| known.message.as_deref());
     output::print_note(&format!("the session ended: {}", message.unwrap_or(word)));
     let attention = known.as_ref().and_then(|known| known.attention.as_ref());
-    if let (Some(known), Some("login")) = (&known, attention.and_then(|attention| attention.why.as_deref())) {
+    if let (Some(known), Some("login")) =
+        (&known, attention.and_then(|attention| attention.why.as_deref()))
+    {
         output::print_note(&advise_login(&known.adapter_slug));
     }
     if matches!(reason, Some(EndCause::User | EndCause::Closed | EndCause::Finished)) {
@@ -284,7 +318,13 @@ mod tests {
             ("error", "usage limit reached", false, kept, "try again: wharf prompt docs TEXT"),
             ("error", "no", false, ended, "try again: wharf run demo TEXT"),
             ("agent_exited", "it ended", false, kept, "try again: wharf run demo TEXT"),
-            ("start_failed", "no", true, kept, "try again: wharf resume docs, then wharf prompt docs TEXT"),
+            (
+                "start_failed",
+                "no",
+                true,
+                kept,
+                "try again: wharf resume docs, then wharf prompt docs TEXT",
+            ),
             ("start_failed", "no", false, ended, "try again: wharf run demo TEXT"),
             (
                 "error",
@@ -293,16 +333,26 @@ mod tests {
                 kept,
                 "login needed: wharf login demo, then try again\ntry again: wharf prompt docs TEXT",
             ),
-            ("agent_exited", "it ended", true, RetryPlace::Chat, "try again: type the prompt once more"),
+            (
+                "agent_exited",
+                "it ended",
+                true,
+                RetryPlace::Chat,
+                "try again: type the prompt once more",
+            ),
             ("agent_exited", "it ended", false, RetryPlace::Chat, "try again: wharf chat demo"),
         ] {
             let session = session(resumable);
-            let target = RetryTarget { agent: "demo", name: "docs", session: Some(&session), place };
+            let target =
+                RetryTarget { agent: "demo", name: "docs", session: Some(&session), place };
             let told = advise_after_failure(&failed_end(reason, message), target);
             assert_eq!(told.as_deref(), Some(advice), "{reason} {message} {place:?}");
         }
         let target = RetryTarget { agent: "demo", name: "docs", session: None, place: kept };
-        let cancelled = RowTurnEnd { outcome: TurnOutcome::Cancelled, ..failed_end("cancelled", "") };
+        let cancelled = RowTurnEnd {
+            outcome: TurnOutcome::Cancelled,
+            ..failed_end("cancelled", "")
+        };
         assert_eq!(advise_after_failure(&cancelled, target), None);
     }
 
@@ -310,12 +360,19 @@ mod tests {
     #[test]
     fn object_of_a_prompt_without_a_turn_has_every_member_of_a_turn() {
         let client = HostClient::unconnected(HostAddress::Socket("/nonexistent/wharf.sock".into()));
-        let turn = WatchedTurn { client: &client, session: "sess_1", name: "sess_1", prompt: "p", agent: "a" };
+        let turn = WatchedTurn {
+            client: &client,
+            session: "sess_1",
+            name: "sess_1",
+            prompt: "p",
+            agent: "a",
+        };
         let object = TurnReport::default().to_json(turn);
         let removed: TurnDetail = serde_json::from_value(object.clone()).unwrap();
         let whole = serde_json::to_value(&removed).unwrap();
         let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-        let missing: Vec<String> = names(&whole).into_iter().filter(|name| object.get(name).is_none()).collect();
+        let missing: Vec<String> =
+            names(&whole).into_iter().filter(|name| object.get(name).is_none()).collect();
         assert_eq!(missing, Vec::<String>::new());
         assert_eq!(
             (&object["promptId"], &object["stderr"], &object["session"]),

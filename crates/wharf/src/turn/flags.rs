@@ -135,7 +135,10 @@ mod tests {
 
     fn policy(arguments: &[&str], is_person_present: bool) -> AskPolicy {
         let arguments = std::iter::once(&"wharf").chain(arguments);
-        OnlyAskFlags::try_parse_from(arguments).unwrap().asks.ask_policy(is_person_present)
+        OnlyAskFlags::try_parse_from(arguments)
+            .unwrap()
+            .asks
+            .ask_policy(is_person_present)
     }
 
     #[test]

@@ -29,7 +29,9 @@ use crate::output;
 
 pub(crate) use ask_queue::{AskQueue, TypedAnswer};
 use deadlines::{DueAction, TurnDeadlines};
-pub(crate) use ending::{RetryPlace, RetryTarget, TurnReport, advise_after_failure, mark_seen, report_session_end};
+pub(crate) use ending::{
+    RetryPlace, RetryTarget, TurnReport, advise_after_failure, mark_seen, report_session_end,
+};
 pub(crate) use flags::{AskFlags, FormatFlags, TurnFormat};
 pub(crate) use output_line::format_output_line;
 use printer::TurnPrinter;
@@ -147,14 +149,22 @@ impl<'a> TurnWatch<'a> {
     }
 
     /// Watches until the turn ends. `from` is where the session's lines are read from, if they are.
-    pub(crate) async fn run(mut self, from: StreamStart, signals: &mut Signals) -> anyhow::Result<WatchEnd> {
+    pub(crate) async fn run(
+        mut self,
+        from: StreamStart,
+        signals: &mut Signals,
+    ) -> anyhow::Result<WatchEnd> {
         let end = self.watch(from, signals).await;
         self.printer.end_line();
         let end = end?;
         Ok(self.deadlines.cancel_reason().cloned().unwrap_or(end))
     }
 
-    async fn watch(&mut self, from: StreamStart, signals: &mut Signals) -> anyhow::Result<WatchEnd> {
+    async fn watch(
+        &mut self,
+        from: StreamStart,
+        signals: &mut Signals,
+    ) -> anyhow::Result<WatchEnd> {
         let WatchedTurn { client, session, prompt, .. } = self.turn;
         let format = self.options.format;
         let mut source = if format.follows_rows() {
@@ -193,7 +203,9 @@ impl<'a> TurnWatch<'a> {
 
     async fn handle_event(&mut self, event: TurnEvent) -> anyhow::Result<Option<WatchEnd>> {
         let printed = match event {
-            TurnEvent::Line { text, stderr } if self.shows_output => self.printer.print_line(&text, stderr),
+            TurnEvent::Line { text, stderr } if self.shows_output => {
+                self.printer.print_line(&text, stderr)
+            }
             TurnEvent::Line { .. } => Ok(()),
             TurnEvent::Row(row) if self.is_shown(&row) => self.printer.print_row(&row),
             TurnEvent::Row(_) => Ok(()),
@@ -217,7 +229,11 @@ impl<'a> TurnWatch<'a> {
 
     /// Returns how the watch ends if its output cannot be printed.
     const fn lose_reader(&self) -> WatchEnd {
-        if self.options.screen.terminal { WatchEnd::Detached(DetachCause::TerminalLost) } else { WatchEnd::Unread }
+        if self.options.screen.terminal {
+            WatchEnd::Detached(DetachCause::TerminalLost)
+        } else {
+            WatchEnd::Unread
+        }
     }
 
     /// Returns true for rows of the turn, and for rows between turns while it runs.
@@ -251,7 +267,8 @@ impl<'a> TurnWatch<'a> {
 
     /// Asks the host how the turn has ended. Notes that it has begun, if it runs.
     async fn find_turn_end(&mut self) -> anyhow::Result<Option<WatchEnd>> {
-        let call = HostCall::get(url_path(&["sessions", self.turn.session, "turns", self.turn.prompt]));
+        let call =
+            HostCall::get(url_path(&["sessions", self.turn.session, "turns", self.turn.prompt]));
         let known = match self.turn.client.fetch_json::<TurnDetail>(&call).await {
             Ok(known) => known.turn,
             // It waits in the queue, or was taken out of it, which the stream tells.
@@ -265,7 +282,8 @@ impl<'a> TurnWatch<'a> {
 
     /// Returns false if the prompt was taken out of the queue.
     async fn is_prompt_known(&self) -> anyhow::Result<bool> {
-        let call = HostCall::get(url_path(&["sessions", self.turn.session, "turns", self.turn.prompt]));
+        let call =
+            HostCall::get(url_path(&["sessions", self.turn.session, "turns", self.turn.prompt]));
         match self.turn.client.fetch_json::<TurnDetail>(&call).await {
             Ok(_) => Ok(true),
             Err(error) if Failure::exit_of(&error) == Exit::NotFound => Ok(false),
@@ -275,7 +293,8 @@ impl<'a> TurnWatch<'a> {
 
     async fn handle_signal(&mut self, pressed: TurnSignal) -> anyhow::Result<Option<WatchEnd>> {
         if pressed == TurnSignal::HangUp {
-            return Ok((!self.options.is_attended).then_some(WatchEnd::Detached(DetachCause::TerminalLost)));
+            return Ok((!self.options.is_attended)
+                .then_some(WatchEnd::Detached(DetachCause::TerminalLost)));
         }
         if pressed == TurnSignal::End || std::mem::replace(&mut self.interrupted, true) {
             return Ok(Some(WatchEnd::Left));
@@ -296,7 +315,10 @@ impl<'a> TurnWatch<'a> {
             }
             // It has begun in the meantime.
         }
-        client.send_call(&HostCall::post_empty(url_path(&["sessions", session, "interrupt"]))).await.map(drop)
+        client
+            .send_call(&HostCall::post_empty(url_path(&["sessions", session, "interrupt"])))
+            .await
+            .map(drop)
     }
 
     async fn handle_deadline(&mut self, now: Instant) -> anyhow::Result<Option<WatchEnd>> {
@@ -319,7 +341,9 @@ impl<'a> TurnWatch<'a> {
         // Another client may have answered it in the meantime.
         let open = match ask::list_open_asks(self.turn.client, self.turn.session).await {
             // The host restarts, and shows the ask again.
-            Err(error) if !self.options.is_attended && Failure::exit_of(&error) == Exit::NoHost => return Ok(None),
+            Err(error) if !self.options.is_attended && Failure::exit_of(&error) == Exit::NoHost => {
+                return Ok(None);
+            }
             listed => listed?,
         };
         let Some(asked) = open.into_iter().find(|ask| ask.0.ask_id == id) else { return Ok(None) };
@@ -356,7 +380,10 @@ impl<'a> TurnWatch<'a> {
             AskPolicy::Others(Some(limit)) | AskPolicy::Allow(Some(limit)) => {
                 self.deadlines.limit_ask(asked.0.ask_id, limit, Instant::now());
             }
-            AskPolicy::Others(None) | AskPolicy::Allow(None) | AskPolicy::Person | AskPolicy::Deny => {}
+            AskPolicy::Others(None)
+            | AskPolicy::Allow(None)
+            | AskPolicy::Person
+            | AskPolicy::Deny => {}
         }
         output::print_note(&self.describe_answer_command(asked));
         Ok(())
@@ -364,7 +391,12 @@ impl<'a> TurnWatch<'a> {
 
     /// Returns the command that answers the ask from elsewhere.
     fn describe_answer_command(&self, asked: &AnswerableAsk) -> String {
-        format!("  answer with: wharf answer {}/{} {}", self.turn.name, asked.id(), asked.describe_answers())
+        format!(
+            "  answer with: wharf answer {}/{} {}",
+            self.turn.name,
+            asked.id(),
+            asked.describe_answers()
+        )
     }
 
     /// Puts the first ask on the screen. What was typed before does not count as its answer.
@@ -392,7 +424,11 @@ impl<'a> TurnWatch<'a> {
             Some(line) => self.asks.take_answer(&line),
             None if self.asks.is_empty() => {
                 let is_lost = !std::io::stdin().is_terminal();
-                return Some(WatchEnd::Detached(if is_lost { DetachCause::TerminalLost } else { DetachCause::Asked }));
+                return Some(WatchEnd::Detached(if is_lost {
+                    DetachCause::TerminalLost
+                } else {
+                    DetachCause::Asked
+                }));
             }
             None => {
                 output::print_note("");
@@ -417,10 +453,16 @@ impl<'a> TurnWatch<'a> {
 
     /// Answers an ask by its policy. Fails if the turn is looked after and the host does not take the answer: unless another client was
     /// faster, the answer is tried again.
-    async fn answer_by_policy(&mut self, asked: &AnswerableAsk, choice: &ask::AskChoice) -> anyhow::Result<()> {
+    async fn answer_by_policy(
+        &mut self,
+        asked: &AnswerableAsk,
+        choice: &ask::AskChoice,
+    ) -> anyhow::Result<()> {
         self.printer.hide_answer(asked.0.ask_id);
         match ask::send_answer(self.turn.client, self.turn.session, asked, choice).await {
-            Err(error) if self.options.is_attended && !Failure::is_lasting(&error) => return Err(error),
+            Err(error) if self.options.is_attended && !Failure::is_lasting(&error) => {
+                return Err(error);
+            }
             // Another client was faster, or the turn is over: the stream tells which.
             Err(error) => self.printer.print_note(&format!("not answered: {error}")),
             Ok(_) => {
@@ -434,7 +476,9 @@ impl<'a> TurnWatch<'a> {
 
     async fn send_answer(&mut self, asked: &AnswerableAsk, choice: &ask::AskChoice) {
         self.printer.hide_answer(asked.0.ask_id);
-        if let Err(error) = ask::send_answer(self.turn.client, self.turn.session, asked, choice).await {
+        if let Err(error) =
+            ask::send_answer(self.turn.client, self.turn.session, asked, choice).await
+        {
             // Another client was faster, or the turn is over: the stream tells which.
             self.printer.print_note(&format!("not answered: {error}"));
         }

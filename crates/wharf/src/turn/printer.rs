@@ -39,8 +39,10 @@ struct KeyHint {
     short: &'static str,
 }
 
-const INTERRUPT_AND_LEAVE: KeyHint =
-    KeyHint { long: " · Ctrl-C interrupts, Ctrl-D leaves it running", short: " · ^C stops, ^D leaves" };
+const INTERRUPT_AND_LEAVE: KeyHint = KeyHint {
+    long: " · Ctrl-C interrupts, Ctrl-D leaves it running",
+    short: " · ^C stops, ^D leaves",
+};
 const INTERRUPT_ALONE: KeyHint = KeyHint { long: " · Ctrl-C interrupts", short: " · ^C stops" };
 
 /// The width from which on the keys are named in words.
@@ -48,7 +50,8 @@ const LONG_HINT_COLUMNS: usize = 72;
 
 impl TurnPrinter {
     pub(super) fn new(format: TurnFormat, screen: Screen, agent: &str) -> Self {
-        let text_screen = if format == TurnFormat::Text { Screen { colour: false, ..screen } } else { screen };
+        let text_screen =
+            if format == TurnFormat::Text { Screen { colour: false, ..screen } } else { screen };
         let status = StatusLine {
             is_possible: format.follows_rows() && output::can_draw_status(),
             drawn: None,
@@ -56,7 +59,12 @@ impl TurnPrinter {
             words: format!("starting {agent}"),
             keys: INTERRUPT_ALONE,
         };
-        Self { format, screen, live: LiveText::new(RowLook { screen: text_screen, times: false }), status }
+        Self {
+            format,
+            screen,
+            live: LiveText::new(RowLook { screen: text_screen, times: false }),
+            status,
+        }
     }
 
     pub(super) const fn has_status(&self) -> bool {
@@ -109,7 +117,13 @@ impl TurnPrinter {
     }
 
     /// Takes in what the session does apart from rows.
-    pub(super) fn note_phase(&mut self, agent: &str, running: bool, phase: &TurnPhase, queued: bool) {
+    pub(super) fn note_phase(
+        &mut self,
+        agent: &str,
+        running: bool,
+        phase: &TurnPhase,
+        queued: bool,
+    ) {
         self.status.words = match phase {
             _ if !running => format!("starting {agent}"),
             _ if queued => "waiting in the queue".to_owned(),
@@ -120,7 +134,8 @@ impl TurnPrinter {
 
     /// Draws the status line, unless the cursor stands behind unfinished text.
     pub(super) fn draw_status(&mut self) {
-        let writes_here = matches!(self.format, TurnFormat::Live | TurnFormat::Text) && self.screen.terminal;
+        let writes_here =
+            matches!(self.format, TurnFormat::Live | TurnFormat::Text) && self.screen.terminal;
         if !self.status.is_possible || (writes_here && self.live.is_mid_line()) {
             return;
         }

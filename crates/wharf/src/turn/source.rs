@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use wharf_api::{AskState, OutputLine, RowBody, StreamEvent, TranscriptRow, TranscriptState, TurnStep};
+use wharf_api::{
+    AskState, OutputLine, RowBody, StreamEvent, TranscriptRow, TranscriptState, TurnStep,
+};
 
 use crate::client::{HostClient, SseEvent, StreamFollower, StreamStart, url_path};
 use crate::transcript::{TranscriptStream, TranscriptUpdate};
@@ -42,8 +44,16 @@ enum EventFeed {
 }
 
 impl TurnSource {
-    pub(super) fn of_lines(client: &HostClient, (session, prompt): (&str, &str), from: StreamStart) -> Self {
-        let feed = EventFeed::Lines(StreamFollower::new(client, url_path(&["sessions", session, "stream"]), from));
+    pub(super) fn of_lines(
+        client: &HostClient,
+        (session, prompt): (&str, &str),
+        from: StreamStart,
+    ) -> Self {
+        let feed = EventFeed::Lines(StreamFollower::new(
+            client,
+            url_path(&["sessions", session, "stream"]),
+            from,
+        ));
         Self { feed, prompt: prompt.to_owned(), ready: VecDeque::new() }
     }
 
@@ -73,16 +83,23 @@ impl TurnSource {
 
     fn take_line_event(&mut self, event: StreamEvent) {
         let event = match event {
-            StreamEvent::Line(line) => TurnEvent::Line { stderr: line.stream == OutputLine::STDERR, text: line.line },
+            StreamEvent::Line(line) => {
+                TurnEvent::Line { stderr: line.stream == OutputLine::STDERR, text: line.line }
+            }
             StreamEvent::Turn(change) if change.prompt_id == self.prompt => match change.turn {
                 TurnStep::Started => TurnEvent::Begun,
-                TurnStep::Ended => TurnEvent::Ended(change.stop_reason.unwrap_or_else(|| "unknown".to_owned())),
+                TurnStep::Ended => {
+                    TurnEvent::Ended(change.stop_reason.unwrap_or_else(|| "unknown".to_owned()))
+                }
                 TurnStep::Other(_) => return,
             },
             StreamEvent::Ask(change) if change.open => TurnEvent::AskOpened(change.ask_id),
             StreamEvent::Ask(change) => TurnEvent::AskClosed(change.ask_id),
             // Other turns, changes of status, and unknown events of a newer host.
-            StreamEvent::Status(_) | StreamEvent::Turn(_) | StreamEvent::Pause(_) | StreamEvent::Other => return,
+            StreamEvent::Status(_)
+            | StreamEvent::Turn(_)
+            | StreamEvent::Pause(_)
+            | StreamEvent::Other => return,
         };
         self.ready.push_back(event);
     }
@@ -110,7 +127,9 @@ impl TurnSource {
             }
             RowBody::Ask(ask) => Some(TurnEvent::AskClosed(ask.ask_id)),
             // A prompt that is repeated after a crash has a further end.
-            RowBody::TurnEnd(end) if is_watched && !end.next.as_ref().is_some_and(|next| next.requeued) => {
+            RowBody::TurnEnd(end)
+                if is_watched && !end.next.as_ref().is_some_and(|next| next.requeued) =>
+            {
                 self.ready.push_back(TurnEvent::Ended(end.reason.clone()));
                 return;
             }

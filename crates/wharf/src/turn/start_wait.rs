@@ -54,7 +54,9 @@ fn find_start_end(update: Option<&TranscriptUpdate>) -> Option<StartEnd> {
         Some(TranscriptUpdate::State(state)) if state.session.status == SessionStatus::Running => {
             Some(StartEnd::Started)
         }
-        Some(TranscriptUpdate::State(state)) => (!state.session.status.is_alive()).then_some(StartEnd::Failed),
+        Some(TranscriptUpdate::State(state)) => {
+            (!state.session.status.is_alive()).then_some(StartEnd::Failed)
+        }
         Some(TranscriptUpdate::Gone) | None => Some(StartEnd::Failed),
         Some(
             TranscriptUpdate::FirstPage { .. }

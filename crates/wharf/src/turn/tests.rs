@@ -27,7 +27,13 @@ fn permission(id: u64) -> AnswerableAsk {
 #[tokio::test]
 async fn ask_that_nobody_answers_cancels_the_turn_after_the_limit() {
     let client = HostClient::unconnected(HostAddress::Socket("/nonexistent/wharf.sock".into()));
-    let turn = WatchedTurn { client: &client, session: "sess_1", name: "sess_1", prompt: "p", agent: "a" };
+    let turn = WatchedTurn {
+        client: &client,
+        session: "sess_1",
+        name: "sess_1",
+        prompt: "p",
+        agent: "a",
+    };
     let mut watch = TurnWatch::new(turn, options(AskPolicy::Others(Some(LIMIT))));
     let before = Instant::now();
     watch.leave_open(&permission(7)).await.unwrap();
@@ -50,7 +56,13 @@ struct AskArguments {
 #[tokio::test]
 async fn ask_that_allow_cannot_answer_has_a_limit_where_no_person_is_present() {
     let client = HostClient::unconnected(HostAddress::Socket("/nonexistent/wharf.sock".into()));
-    let turn = WatchedTurn { client: &client, session: "sess_1", name: "sess_1", prompt: "p", agent: "a" };
+    let turn = WatchedTurn {
+        client: &client,
+        session: "sess_1",
+        name: "sess_1",
+        prompt: "p",
+        agent: "a",
+    };
     let flags = AskArguments::try_parse_from(["wharf", "--allow"]).unwrap().asks;
     for is_person_present in [false, true] {
         let mut watch = TurnWatch::new(turn, options(flags.ask_policy(is_person_present)));
@@ -62,7 +74,13 @@ async fn ask_that_allow_cannot_answer_has_a_limit_where_no_person_is_present() {
 #[tokio::test]
 async fn answered_ask_has_no_limit_any_more() {
     let client = HostClient::unconnected(HostAddress::Socket("/nonexistent/wharf.sock".into()));
-    let turn = WatchedTurn { client: &client, session: "sess_1", name: "sess_1", prompt: "p", agent: "a" };
+    let turn = WatchedTurn {
+        client: &client,
+        session: "sess_1",
+        name: "sess_1",
+        prompt: "p",
+        agent: "a",
+    };
     let mut watch = TurnWatch::new(turn, options(AskPolicy::Others(Some(LIMIT))));
     for id in [7, 8] {
         watch.leave_open(&permission(id)).await.unwrap();

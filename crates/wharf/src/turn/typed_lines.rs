@@ -51,7 +51,8 @@ impl Read for ForegroundInput {
             let stdin = std::io::stdin();
             let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
             poll(&mut ready, None)?;
-            let is_background = stdin.is_terminal() && tcgetpgrp(&stdin).is_ok_and(|group| group != getpgrp());
+            let is_background =
+                stdin.is_terminal() && tcgetpgrp(&stdin).is_ok_and(|group| group != getpgrp());
             if !is_background {
                 return Ok(rustix::io::read(&stdin, into)?);
             }
@@ -68,7 +69,8 @@ fn read_lines(source: &mut impl BufRead, sender: &Sender<Option<String>>) {
         let read = source.read_until(b'\n', &mut line).unwrap_or_default();
         let was_ended = std::mem::replace(&mut has_ended, read == 0);
         // Bytes that are not UTF-8 are shown as such, and do not end the input.
-        let line = (read > 0).then(|| String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned());
+        let line = (read > 0)
+            .then(|| String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned());
         if sender.blocking_send(line).is_err() || (was_ended && has_ended) {
             return;
         }
@@ -105,7 +107,8 @@ mod tests {
     #[tokio::test]
     async fn line_that_is_not_utf8_does_not_end_the_input() {
         let (sender, lines) = channel(WAITING_LINES);
-        let reading = std::thread::spawn(move || read_lines(&mut &b"one\r\nt\xfco\n\nlast"[..], &sender));
+        let reading =
+            std::thread::spawn(move || read_lines(&mut &b"one\r\nt\xfco\n\nlast"[..], &sender));
         let mut typed = TypedLines { lines };
         for expected in [Some("one"), Some("t\u{fffd}o"), Some(""), Some("last"), None] {
             assert_eq!(typed.next().await.as_deref(), expected);

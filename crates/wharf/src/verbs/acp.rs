@@ -28,7 +28,10 @@ pub(crate) struct AcpVerb {
 
 pub(crate) fn run(global: &GlobalOptions, acp: AcpVerb) -> anyhow::Result<()> {
     // One thread is enough for one editor's messages, and starts sooner.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
     let acp = runtime.block_on(find_session(global, acp))?;
     if acp.in_terminal {
         return Err(run_agent(global, &acp)?);
@@ -39,8 +42,14 @@ pub(crate) fn run(global: &GlobalOptions, acp: AcpVerb) -> anyhow::Result<()> {
 /// Replaces the session argument by the whole id, and the agent by the session's agent.
 async fn find_session(global: &GlobalOptions, acp: AcpVerb) -> anyhow::Result<AcpVerb> {
     let Some(meant) = &acp.session else { return Ok(acp) };
-    let known = session_ref::find_session(&global.connect_client_as("wharf acp").await?, Some(meant)).await?;
-    Ok(AcpVerb { session: Some(known.id), agent: Some(known.adapter_slug), ..acp })
+    let known =
+        session_ref::find_session(&global.connect_client_as("wharf acp").await?, Some(meant))
+            .await?;
+    Ok(AcpVerb {
+        session: Some(known.id),
+        agent: Some(known.adapter_slug),
+        ..acp
+    })
 }
 
 async fn run_bridge(global: &GlobalOptions, acp: AcpVerb) -> anyhow::Result<()> {
@@ -55,7 +64,8 @@ async fn run_bridge(global: &GlobalOptions, acp: AcpVerb) -> anyhow::Result<()> 
 
 /// Replaces this program by the agent. Returns the error if that failed.
 fn run_agent(global: &GlobalOptions, acp: &AcpVerb) -> anyhow::Result<anyhow::Error> {
-    global.refuse_remote("--in-terminal runs the agent in this terminal, and so on this machine")?;
+    global
+        .refuse_remote("--in-terminal runs the agent in this terminal, and so on this machine")?;
     let config = super::serve::load_config(global)?;
     let name = acp.agent.as_deref().unwrap_or(&config.default_agent);
     let agent = config.adapters().find(name, None, &std::collections::BTreeMap::new())?;

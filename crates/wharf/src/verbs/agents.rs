@@ -54,7 +54,9 @@ pub(crate) async fn run(global: &GlobalOptions, verb: AgentsVerb) -> anyhow::Res
         return Ok(Exit::Ok);
     }
     let AdapterList { adapters } = answer.json()?;
-    format_adapters(global.screen(), &adapters).iter().for_each(|line| output::print_line(line));
+    format_adapters(global.screen(), &adapters)
+        .iter()
+        .for_each(|line| output::print_line(line));
     Ok(Exit::Ok)
 }
 
@@ -114,7 +116,11 @@ fn next_step(adapter: &AdapterDescription) -> Option<String> {
 
 /// Imports a registry file as manifests. It works on files, so no host is needed; a running host sees them at the next
 /// start of an agent.
-fn import_registry(global: &GlobalOptions, file: &Path, into: Option<PathBuf>) -> anyhow::Result<Exit> {
+fn import_registry(
+    global: &GlobalOptions,
+    file: &Path,
+    into: Option<PathBuf>,
+) -> anyhow::Result<Exit> {
     let into = match (into, global.config_file()) {
         (Some(into), _) => into,
         (None, Some(config)) => config.with_file_name("adapters"),
@@ -128,7 +134,11 @@ fn import_registry(global: &GlobalOptions, file: &Path, into: Option<PathBuf>) -
         output::print_line(&join_with_tabs([slug.as_str(), "skipped", why]));
     }
     output::print_note(&format!("{} imported into {}", report.imported.len(), into.display()));
-    Ok(if report.imported.is_empty() && !report.skipped.is_empty() { Exit::Refused } else { Exit::Ok })
+    Ok(if report.imported.is_empty() && !report.skipped.is_empty() {
+        Exit::Refused
+    } else {
+        Exit::Ok
+    })
 }
 
 fn plain_row(adapter: &AdapterDescription) -> String {
@@ -162,8 +172,11 @@ mod tests {
 
     #[test]
     fn install_commands_are_whole_and_a_missing_login_is_told() {
-        let adapters =
-            [adapter("claude", false, "unknown"), adapter("codex", true, "no"), adapter("demo", true, "yes")];
+        let adapters = [
+            adapter("claude", false, "unknown"),
+            adapter("codex", true, "no"),
+            adapter("demo", true, "yes"),
+        ];
         let lines = format_adapters(Screen::TERMINAL, &adapters);
         assert_eq!(
             lines,

@@ -30,19 +30,30 @@ pub(crate) struct AnswerVerb {
 }
 
 pub(crate) async fn run(global: &GlobalOptions, verb: AnswerVerb) -> anyhow::Result<Exit> {
-    let content = verb.content.as_deref().map(|text| wharf_json::read_own::<Value>(text.as_bytes())).transpose();
-    let content = content.map_err(|error| Failure::new(Exit::Usage, format!("--content is not JSON: {error}")))?;
+    let content = verb
+        .content
+        .as_deref()
+        .map(|text| wharf_json::read_own::<Value>(text.as_bytes()))
+        .transpose();
+    let content = content
+        .map_err(|error| Failure::new(Exit::Usage, format!("--content is not JSON: {error}")))?;
     let client = global.connect_client().await?;
     let AskOfSession { session, ask: asked, .. } = find_ask(&client, &verb.id).await?;
     let screen = global.screen();
     let choice = match (&verb.option, content) {
         (Some(option), Some(content)) => asked.find_choice(option)?.with_content(content),
-        (Some(option), None) => add_values(&asked, asked.find_choice(option)?, &verb.values, screen)?,
+        (Some(option), None) => {
+            add_values(&asked, asked.find_choice(option)?, &verb.values, screen)?
+        }
         (None, Some(content)) => read_choice(&asked, screen)?.with_content(content),
         (None, None) => ask_person(&asked, screen)?,
     };
     ask::send_answer(&client, &session, &asked, &choice).await?;
-    output::print_line(&to_printable(&format!("{session} {} {}", asked.id(), choice.printable_id())));
+    output::print_line(&to_printable(&format!(
+        "{session} {} {}",
+        asked.id(),
+        choice.printable_id()
+    )));
     Ok(Exit::Ok)
 }
 
@@ -57,13 +68,18 @@ fn add_values(
         if values.is_empty() {
             return Ok(choice);
         }
-        let words = format!("{:?} takes no values: they are for accepting a form with fields", choice.printable_id());
+        let words = format!(
+            "{:?} takes no values: they are for accepting a form with fields",
+            choice.printable_id()
+        );
         return Err(Failure::new(Exit::Usage, words));
     };
     if values.is_empty() && output::is_person_present() {
         return Ok(fill_in_form(asked, form, screen));
     }
-    form.fill_from_pairs(values).map(AnswerableAsk::acceptance).map_err(|why| Failure::new(Exit::Usage, why))
+    form.fill_from_pairs(values)
+        .map(AnswerableAsk::acceptance)
+        .map_err(|why| Failure::new(Exit::Usage, why))
 }
 
 /// Asks the person at the terminal: for each field of a form, else for one of the choices.
@@ -101,7 +117,9 @@ fn read_choice(asked: &AnswerableAsk, screen: Screen) -> Result<AskChoice, Failu
     }
     question.print();
     match read_line().as_deref().map(str::trim) {
-        Some("") | None => Err(Failure::new(Exit::Usage, "no answer was given; the ask stays open")),
+        Some("") | None => {
+            Err(Failure::new(Exit::Usage, "no answer was given; the ask stays open"))
+        }
         Some(line) => asked.find_typed_choice(line),
     }
 }
@@ -118,11 +136,17 @@ async fn find_ask(client: &HostClient, meant: &str) -> anyhow::Result<AskOfSessi
     if let Some((session, number)) = meant.rsplit_once('/') {
         let session = session_ref::find_session(client, Some(session)).await?;
         let open = list_asks_of(client, &session).await?;
-        return expect_one(open.into_iter().filter(|asked| asked.ask.id() == number).collect(), meant);
+        return expect_one(
+            open.into_iter().filter(|asked| asked.ask.id() == number).collect(),
+            meant,
+        );
     }
     if meant.bytes().all(|byte| byte.is_ascii_digit()) {
-        let found: Vec<AskOfSession> =
-            list_all_asks(client).await?.into_iter().filter(|asked| asked.ask.id() == meant).collect();
+        let found: Vec<AskOfSession> = list_all_asks(client)
+            .await?
+            .into_iter()
+            .filter(|asked| asked.ask.id() == meant)
+            .collect();
         if !found.is_empty() {
             return expect_one(found, meant);
         }
@@ -135,15 +159,18 @@ fn expect_one(mut found: Vec<AskOfSession>, meant: &str) -> anyhow::Result<AskOf
     match (found.pop(), found.is_empty()) {
         (Some(found), true) => Ok(found),
         (None, _) => {
-            let words = format!("nothing is asked in {meant}, or it is answered already; see: wharf asks");
+            let words =
+                format!("nothing is asked in {meant}, or it is answered already; see: wharf asks");
             Err(Failure::new(Exit::NotFound, words).into())
         }
         (Some(last), false) => {
             found.push(last);
-            let line =
-                |asked: &AskOfSession| format!("\n  {}  {}", asked.reference(), to_printable(asked.ask.subject()));
+            let line = |asked: &AskOfSession| {
+                format!("\n  {}  {}", asked.reference(), to_printable(asked.ask.subject()))
+            };
             let lines: Vec<String> = found.iter().map(line).collect();
-            let words = format!("{meant} has {} open asks; which one?{}", found.len(), lines.concat());
+            let words =
+                format!("{meant} has {} open asks; which one?{}", found.len(), lines.concat());
             Err(Failure::new(Exit::Usage, words).into())
         }
     }

@@ -55,7 +55,9 @@ pub(crate) async fn run(global: &GlobalOptions, verb: AsksVerb) -> anyhow::Resul
         None => list_all_asks(&client).await?,
     };
     let screen = global.screen();
-    asks.iter().flat_map(|asked| asked.to_lines(screen)).for_each(|line| output::print_line(&line));
+    asks.iter()
+        .flat_map(|asked| asked.to_lines(screen))
+        .for_each(|line| output::print_line(&line));
     if asks.is_empty() && screen.terminal {
         output::print_note("nothing is asked");
     }
@@ -70,7 +72,9 @@ fn all_asks_call() -> HostCall {
 pub(crate) async fn list_all_asks(client: &HostClient) -> anyhow::Result<Vec<AskOfSession>> {
     let AskOverview { asks, truncated } = client.fetch_json(&all_asks_call()).await?;
     if truncated {
-        output::print_note(&format!("there are more than {MAX_LISTED_ASKS} asks; these wait longest"));
+        output::print_note(&format!(
+            "there are more than {MAX_LISTED_ASKS} asks; these wait longest"
+        ));
     }
     let sessions = if asks.is_empty() { Vec::new() } else { list_sessions(client, "").await? };
     let sessions: Vec<SessionInfo> = sessions.into_iter().map(|listed| listed.session).collect();
@@ -78,22 +82,31 @@ pub(crate) async fn list_all_asks(client: &HostClient) -> anyhow::Result<Vec<Ask
         let session = sessions.iter().find(|session| session.id == id);
         session.map_or_else(|| short_id(id).to_owned(), |session| hint_name(&sessions, session))
     };
-    let listed = asks.into_iter().map(|SessionAsk { session_id, session_title, ask, .. }| AskOfSession {
-        name: name_of(&session_id),
-        session: session_id,
-        title: session_title,
-        ask: AnswerableAsk(ask),
-    });
+    let listed =
+        asks.into_iter()
+            .map(|SessionAsk { session_id, session_title, ask, .. }| AskOfSession {
+                name: name_of(&session_id),
+                session: session_id,
+                title: session_title,
+                ask: AnswerableAsk(ask),
+            });
     Ok(listed.collect())
 }
 
 /// Lists the open asks of one session.
-pub(crate) async fn list_asks_of(client: &HostClient, session: &SessionInfo) -> anyhow::Result<Vec<AskOfSession>> {
+pub(crate) async fn list_asks_of(
+    client: &HostClient,
+    session: &SessionInfo,
+) -> anyhow::Result<Vec<AskOfSession>> {
     let title = session_state::display_name(session).unwrap_or(&session.adapter_slug);
     let name = find_hint_name(client, session).await;
     let asks = list_open_asks(client, &session.id).await?.into_iter();
-    let with_session =
-        |ask| AskOfSession { session: session.id.clone(), name: name.clone(), title: title.to_owned(), ask };
+    let with_session = |ask| AskOfSession {
+        session: session.id.clone(),
+        name: name.clone(),
+        title: title.to_owned(),
+        ask,
+    };
     Ok(asks.map(with_session).collect())
 }
 
@@ -108,7 +121,8 @@ impl AskOfSession {
         let since = self.ask.0.opened_at.as_deref().unwrap_or_default();
         if !screen.terminal {
             let subject = self.ask.whole_subject();
-            let options: Vec<String> = self.ask.choices().into_iter().map(|choice| choice.id).collect();
+            let options: Vec<String> =
+                self.ask.choices().into_iter().map(|choice| choice.id).collect();
             return vec![join_with_tabs([
                 self.session.as_str(),
                 &self.ask.id(),
@@ -126,7 +140,10 @@ impl AskOfSession {
         let head = format!("{} · {} · {ago}", self.reference(), to_printable(&self.title));
         let mut lines = vec![screen.paint(TextStyle::Strong, &head)];
         lines.extend(self.ask.to_lines(screen));
-        lines.push(screen.paint(TextStyle::Faint, &format!("  answer with: wharf answer {} ANSWER", self.reference())));
+        lines.push(screen.paint(
+            TextStyle::Faint,
+            &format!("  answer with: wharf answer {} ANSWER", self.reference()),
+        ));
         lines
     }
 }
@@ -142,9 +159,17 @@ mod tests {
         let ask = json!({ "askId": 57, "kind": "permission", "options": [], "params": {} });
         let ask = AnswerableAsk(serde_json::from_value(ask).unwrap());
         let session = "sess_01k5zzzzzzaaaabbbbccccdddd".to_owned();
-        let asked = AskOfSession { session, name: "docs".to_owned(), title: "Docs".to_owned(), ask };
+        let asked = AskOfSession {
+            session,
+            name: "docs".to_owned(),
+            title: "Docs".to_owned(),
+            ask,
+        };
         let lines = asked.to_lines(Screen { terminal: true, ..Screen::PIPE });
         assert!(lines[0].starts_with("docs/57 · Docs"), "{lines:?}");
-        assert!(lines.last().is_some_and(|line| line.contains("wharf answer docs/57 ANSWER")), "{lines:?}");
+        assert!(
+            lines.last().is_some_and(|line| line.contains("wharf answer docs/57 ANSWER")),
+            "{lines:?}"
+        );
     }
 }

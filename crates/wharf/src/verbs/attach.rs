@@ -74,7 +74,8 @@ pub(crate) fn run_without_verb(global: &GlobalOptions) -> anyhow::Result<Exit> {
 
 async fn run_chat(global: &GlobalOptions, verb: ChatVerb) -> anyhow::Result<Exit> {
     if !output::is_person_present() {
-        let words = "a conversation needs a terminal; from a script use: wharf run, wharf prompt --wait";
+        let words =
+            "a conversation needs a terminal; from a script use: wharf run, wharf prompt --wait";
         return Err(Failure::new(Exit::Usage, words).into());
     }
     let client = global.connect_client().await?;
@@ -85,14 +86,22 @@ async fn run_chat(global: &GlobalOptions, verb: ChatVerb) -> anyhow::Result<Exit
 }
 
 /// Returns the session that is meant, or a new one of the agent that is named. A session's label goes before an agent's name.
-pub(crate) async fn choose_session(client: &HostClient, target: Option<&str>) -> anyhow::Result<SessionInfo> {
+pub(crate) async fn choose_session(
+    client: &HostClient,
+    target: Option<&str>,
+) -> anyhow::Result<SessionInfo> {
     let Some(target) = target else { return session_ref::find_session(client, None).await };
-    let is_agent = super::agents::list_adapters(client).await?.iter().any(|adapter| adapter.slug == target);
+    let is_agent = super::agents::list_adapters(client)
+        .await?
+        .iter()
+        .any(|adapter| adapter.slug == target);
     if !is_agent || session_ref::is_label(client, target).await? {
         return session_ref::find_session(client, Some(target)).await;
     }
     let args = build_plain_spawn(client, target).await?;
-    let start = HostCall::post("/sessions/agent", &args).with_header("prefer", "respond-async").with_idempotency_key();
+    let start = HostCall::post("/sessions/agent", &args)
+        .with_header("prefer", "respond-async")
+        .with_idempotency_key();
     let started: SpawnedSession = client.fetch_json(&start).await?;
     for warning in &started.warnings {
         output::print_note(&format!("note: {warning}"));

@@ -14,7 +14,8 @@ use crate::exit::{Exit, Failure};
 use crate::format::Screen;
 use crate::global::GlobalOptions;
 use crate::turn::{
-    AskFlags, AskPolicy, DetachCause, Signals, TurnFormat, TurnSignal, TurnWatch, WatchEnd, WatchOptions, WatchedTurn,
+    AskFlags, AskPolicy, DetachCause, Signals, TurnFormat, TurnSignal, TurnWatch, WatchEnd,
+    WatchOptions, WatchedTurn,
 };
 use crate::{output, session_ref};
 
@@ -89,7 +90,9 @@ impl AttendedAsks {
 impl AttendedTurn {
     /// Describes the turn as its verb was told to treat it.
     pub(crate) fn of_turn(turn: WatchedTurn<'_>, flags: AskFlags, ends_session: bool) -> Self {
-        let left = flags.timeout().map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        let left = flags
+            .timeout()
+            .map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
         Self {
             session: turn.session.to_owned(),
             prompt: turn.prompt.to_owned(),
@@ -103,7 +106,10 @@ impl AttendedTurn {
     /// Returns the turn as it is left after some of its time.
     pub(crate) fn after(self, passed: Duration) -> Self {
         let passed = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
-        Self { time_left: self.time_left.map(|left| left.saturating_sub(passed)), ..self }
+        Self {
+            time_left: self.time_left.map(|left| left.saturating_sub(passed)),
+            ..self
+        }
     }
 
     /// Returns true if something is left to do for the turn.
@@ -158,7 +164,13 @@ impl AttendedTurn {
     ) -> anyhow::Result<Exit> {
         let session = self.session.as_str();
         let name = session_ref::short_id(session);
-        let turn = WatchedTurn { client, session, name, prompt: &self.prompt, agent: &self.agent };
+        let turn = WatchedTurn {
+            client,
+            session,
+            name,
+            prompt: &self.prompt,
+            agent: &self.agent,
+        };
         let options = WatchOptions {
             format: TurnFormat::Json,
             screen: Screen::PIPE,
@@ -181,10 +193,21 @@ impl AttendedTurn {
     }
 
     fn to_arguments(&self) -> Vec<OsString> {
-        let asks = self.asks.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        let named = [("session", &self.session), ("prompt", &self.prompt), ("agent", &self.agent), ("asks", &asks)];
-        let mut arguments: Vec<OsString> =
-            named.into_iter().map(|(name, value)| format!("--{name}={value}").into()).collect();
+        let asks = self
+            .asks
+            .to_possible_value()
+            .map(|value| value.get_name().to_owned())
+            .unwrap_or_default();
+        let named = [
+            ("session", &self.session),
+            ("prompt", &self.prompt),
+            ("agent", &self.agent),
+            ("asks", &asks),
+        ];
+        let mut arguments: Vec<OsString> = named
+            .into_iter()
+            .map(|(name, value)| format!("--{name}={value}").into())
+            .collect();
         arguments.extend(self.time_left.map(|left| format!("--time-left={left}").into()));
         arguments.extend(self.ends_session.then(|| "--ends-session".into()));
         arguments
@@ -200,12 +223,17 @@ struct Retry {
 
 impl Retry {
     fn new() -> Self {
-        Self { give_up_at: Instant::now() + MAX_ABSENCE, delay: FIRST_RETRY_DELAY }
+        Self {
+            give_up_at: Instant::now() + MAX_ABSENCE,
+            delay: FIRST_RETRY_DELAY,
+        }
     }
 
     /// Waits before the next attempt. Fails if that would fail again: the host refuses it for good, or was deleted with its state.
     async fn pause(&mut self, error: anyhow::Error, global: &GlobalOptions) -> anyhow::Result<()> {
-        let is_deleted = || !global.is_remote().unwrap_or(true) && global.state_dir().is_ok_and(|dir| !dir.exists());
+        let is_deleted = || {
+            !global.is_remote().unwrap_or(true) && global.state_dir().is_ok_and(|dir| !dir.exists())
+        };
         if Failure::is_lasting(&error) || Instant::now() >= self.give_up_at || is_deleted() {
             return Err(error);
         }
@@ -275,7 +303,9 @@ mod tests {
     /// Serves the rows of a turn that its host cuts, and is gone then.
     async fn cut_turn(host: UnixListener, reason: &str) {
         let mut turn = accept_request(&host).await;
-        turn.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}").await.unwrap();
+        turn.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}")
+            .await
+            .unwrap();
         let mut stream = accept_request(&host).await;
         let end = json!({
             "id": "1-9", "rev": 9, "kind": "turn_end", "turn": "prm_1", "parent": null, "open": false, "summary": "",
@@ -305,7 +335,8 @@ mod tests {
             let listener = UnixListener::bind(&path).unwrap();
             let client = HostClient::unconnected(HostAddress::Socket(path));
             let mut signals = Signals::listen().unwrap();
-            let (watched, ()) = tokio::join!(turn.watch(&client, None, &mut signals), cut_turn(listener, reason));
+            let (watched, ()) =
+                tokio::join!(turn.watch(&client, None, &mut signals), cut_turn(listener, reason));
             assert_eq!(watched.as_ref().ok(), ended.as_ref(), "{reason}: {watched:?}");
         }
     }
@@ -332,6 +363,9 @@ mod tests {
         assert_eq!(after(AskPolicy::Person), AskPolicy::Others(None));
         assert_eq!(after(AskPolicy::Others(limit)), AskPolicy::Others(None));
         assert_eq!(after(AskPolicy::Allow(limit)), AskPolicy::Allow(None));
-        assert_eq!((after(AskPolicy::Deny), after(AskPolicy::Fail)), (AskPolicy::Deny, AskPolicy::Fail));
+        assert_eq!(
+            (after(AskPolicy::Deny), after(AskPolicy::Fail)),
+            (AskPolicy::Deny, AskPolicy::Fail)
+        );
     }
 }

@@ -1,7 +1,9 @@
 //! `wharf changes`: the files that a session's tool calls have changed, and their diffs.
 
 use clap::Args;
-use wharf_api::{ChangedFile, ChangedFileList, ChangedFileStatus, FileDiff, RowBody, RowPage, ToolState};
+use wharf_api::{
+    ChangedFile, ChangedFileList, ChangedFileStatus, FileDiff, RowBody, RowPage, ToolState,
+};
 
 use crate::client::{HostCall, HostClient, query_part, url_path};
 use crate::exit::Exit;
@@ -43,7 +45,8 @@ pub(crate) async fn run(global: &GlobalOptions, verb: ChangesVerb) -> anyhow::Re
         return show_diffs(&client, global.screen(), &session.id, turn.as_deref()).await;
     }
     let path = url_path(&["sessions", &session.id, "changes"]);
-    let call = HostCall::get(format!("{path}?limit={MAX_FILES}{}", query_part("turn", turn.as_deref())));
+    let call =
+        HostCall::get(format!("{path}?limit={MAX_FILES}{}", query_part("turn", turn.as_deref())));
     let answer = client.send_call(&call).await?;
     if verb.json {
         output::print_line(answer.text().trim_end());
@@ -59,11 +62,17 @@ fn print_files(screen: Screen, list: &ChangedFileList) {
     } else if list.files.is_empty() {
         output::print_note("the agent has reported no change of a file");
     } else {
-        file_table(list).to_lines(screen).iter().for_each(|line| output::print_line(line));
+        file_table(list)
+            .to_lines(screen)
+            .iter()
+            .for_each(|line| output::print_line(line));
         output::print_line(&screen.paint(TextStyle::Strong, &describe_sum(list)));
     }
     if list.total > list.files.len() {
-        output::print_note(&format!("only the {} files that were changed last are shown", list.files.len()));
+        output::print_note(&format!(
+            "only the {} files that were changed last are shown",
+            list.files.len()
+        ));
     }
     if list.partial {
         output::print_note("there may be more changes than were counted");
@@ -103,11 +112,24 @@ fn plain_file(file: &ChangedFile) -> String {
     let removed = file.removed.to_string();
     let turns = file.turn_count.to_string();
     let exact = if file.exact { "exact" } else { "estimated" };
-    join_with_tabs([file.status.as_str(), &file.path, &added, &removed, exact, &turns, &file.changed_at])
+    join_with_tabs([
+        file.status.as_str(),
+        &file.path,
+        &added,
+        &removed,
+        exact,
+        &turns,
+        &file.changed_at,
+    ])
 }
 
 /// Prints the diffs of all completed tool calls, the oldest first.
-async fn show_diffs(client: &HostClient, screen: Screen, session: &str, turn: Option<&str>) -> anyhow::Result<Exit> {
+async fn show_diffs(
+    client: &HostClient,
+    screen: Screen,
+    session: &str,
+    turn: Option<&str>,
+) -> anyhow::Result<Exit> {
     let path = url_path(&["sessions", session, "rows"]);
     let diffs = read_diffs(client, &path, turn).await?;
     if diffs.is_empty() && screen.terminal {
@@ -122,12 +144,17 @@ async fn show_diffs(client: &HostClient, screen: Screen, session: &str, turn: Op
 }
 
 /// Reads the diffs of completed tool calls, of one turn or of all. Those of other tool calls are intentions (rule 13.10).
-async fn read_diffs(client: &HostClient, path: &str, turn: Option<&str>) -> anyhow::Result<Vec<FileDiff>> {
+async fn read_diffs(
+    client: &HostClient,
+    path: &str,
+    turn: Option<&str>,
+) -> anyhow::Result<Vec<FileDiff>> {
     let turn_part = query_part("turn", turn);
     let mut pages: Vec<Vec<FileDiff>> = Vec::new();
     let mut cursor = String::new();
     loop {
-        let call = HostCall::get(format!("{path}?limit={MAX_PAGE_ROWS}&kinds=tool{turn_part}{cursor}"));
+        let call =
+            HostCall::get(format!("{path}?limit={MAX_PAGE_ROWS}&kinds=tool{turn_part}{cursor}"));
         let page: RowPage = client.fetch_json(&call).await?;
         let mut diffs = Vec::new();
         for row in page.rows {
@@ -160,7 +187,9 @@ fn diff_lines(screen: Screen, diff: &FileDiff) -> Vec<String> {
     ];
     for hunk in &diff.hunks {
         let range = match (hunk.old, hunk.new) {
-            (Some([old, old_count]), Some([new, new_count])) => format!("@@ -{old},{old_count} +{new},{new_count} @@"),
+            (Some([old, old_count]), Some([new, new_count])) => {
+                format!("@@ -{old},{old_count} +{new},{new_count} @@")
+            }
             _ => "@@".to_owned(),
         };
         lines.push(screen.paint(TextStyle::Busy, &range));

@@ -13,7 +13,8 @@ pub(crate) struct CompletionsVerb {
 }
 
 pub(crate) fn run(verb: CompletionsVerb) -> anyhow::Result<()> {
-    let asking = [(Shell::Bash, scripts::BASH), (Shell::Zsh, scripts::ZSH), (Shell::Fish, scripts::FISH)];
+    let asking =
+        [(Shell::Bash, scripts::BASH), (Shell::Zsh, scripts::ZSH), (Shell::Fish, scripts::FISH)];
     let asking = asking.iter().find(|(shell, _)| *shell == verb.shell).map(|(_, script)| script);
     if let Some(script) = asking {
         output::print_bytes(script.as_bytes());

@@ -63,7 +63,9 @@ pub(crate) async fn run(global: &GlobalOptions, verb: ConfigVerb) -> anyhow::Res
     match verb.verb {
         ConfigAction::List { changed, json } => list::list_settings(global, changed, json).await,
         ConfigAction::Get { key, json } => list::print_setting(global, &key, json).await,
-        ConfigAction::Set { key, value, more } => change::set(global, &[vec![key, value], more].concat()).await,
+        ConfigAction::Set { key, value, more } => {
+            change::set(global, &[vec![key, value], more].concat()).await
+        }
         ConfigAction::Unset { keys } => change::unset(global, &keys).await,
         ConfigAction::Edit => change::edit(global).await,
         ConfigAction::Check { file } => change::check(global, file.as_deref()).await,

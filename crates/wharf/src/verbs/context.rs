@@ -68,33 +68,60 @@ pub(crate) async fn run(global: &GlobalOptions, verb: ContextVerb) -> anyhow::Re
     }
 }
 
-async fn add(global: &GlobalOptions, path: &Path, name: &str, no_check: bool) -> anyhow::Result<Exit> {
+async fn add(
+    global: &GlobalOptions,
+    path: &Path,
+    name: &str,
+    no_check: bool,
+) -> anyhow::Result<Exit> {
     contexts::check_name(name)?;
     let mut contexts = Contexts::load(path)?;
     if contexts.contexts.contains_key(name) {
-        let words = format!("there is a context {name} already; remove it first: wharf context remove {name}");
+        let words = format!(
+            "there is a context {name} already; remove it first: wharf context remove {name}"
+        );
         return Err(Failure::new(Exit::Refused, words).into());
     }
-    let url = global.url.as_deref().ok_or_else(|| Failure::new(Exit::Usage, "where is it? give --url URL"))?;
+    let url = global
+        .url
+        .as_deref()
+        .ok_or_else(|| Failure::new(Exit::Usage, "where is it? give --url URL"))?;
     let (context, options) = build_context(global, HostUrl::parse(url)?)?;
     let host = RemoteHost::new(options)?;
     if !no_check {
-        let client = HostClient::open(HostLocator::for_remote(host, "wharf"), global.verbose).await?;
+        let client =
+            HostClient::open(HostLocator::for_remote(host, "wharf"), global.verbose).await?;
         // Any route that wants a token.
         client.send_call(&HostCall::get("/sessions?limit=1")).await?;
-        output::print_note(&format!("the host answers: wharf {}", client.version.as_deref().unwrap_or_default()));
+        output::print_note(&format!(
+            "the host answers: wharf {}",
+            client.version.as_deref().unwrap_or_default()
+        ));
     }
     contexts.contexts.insert(name.to_owned(), context);
     contexts.save(path)?;
-    output::print_line(&format!("{name} is {url}; use it with: wharf context use {name}, or --context {name}"));
+    output::print_line(&format!(
+        "{name} is {url}; use it with: wharf context use {name}, or --context {name}"
+    ));
     Ok(Exit::Ok)
 }
 
-fn build_context(global: &GlobalOptions, url: HostUrl) -> anyhow::Result<(HostContext, RemoteOptions)> {
-    let absolute = |path: &Path| std::path::absolute(path).with_context(|| format!("finding {}", path.display()));
+fn build_context(
+    global: &GlobalOptions,
+    url: HostUrl,
+) -> anyhow::Result<(HostContext, RemoteOptions)> {
+    let absolute = |path: &Path| {
+        std::path::absolute(path).with_context(|| format!("finding {}", path.display()))
+    };
     let mut context = HostContext {
         url: url.to_string(),
-        ca: global.ca.clone().or(HostVariables::of_process().ca).as_deref().map(absolute).transpose()?,
+        ca: global
+            .ca
+            .clone()
+            .or(HostVariables::of_process().ca)
+            .as_deref()
+            .map(absolute)
+            .transpose()?,
         insecure_plain_http: global.insecure_plain_http,
         ..HostContext::default()
     };
@@ -111,7 +138,8 @@ fn build_context(global: &GlobalOptions, url: HostUrl) -> anyhow::Result<(HostCo
         None if output::is_person_present() => {
             let typed = output::ask_secret(&format!("token for {url} (empty for none): "))?;
             let typed = Some(typed.trim().to_owned()).filter(|typed| !typed.is_empty());
-            let token = typed.map(|typed| host_choice::check_token(&typed, "the answer")).transpose()?;
+            let token =
+                typed.map(|typed| host_choice::check_token(&typed, "the answer")).transpose()?;
             context.token.clone_from(&token);
             token.map(|text| crate::connect::RemoteToken { text, source: "the answer".to_owned() })
         }
@@ -120,7 +148,12 @@ fn build_context(global: &GlobalOptions, url: HostUrl) -> anyhow::Result<(HostCo
             return Err(Failure::new(Exit::Usage, words).into());
         }
     };
-    let options = RemoteOptions { url, token, ca: context.ca.clone(), plain_http: context.insecure_plain_http };
+    let options = RemoteOptions {
+        url,
+        token,
+        ca: context.ca.clone(),
+        plain_http: context.insecure_plain_http,
+    };
     Ok((context, options))
 }
 
@@ -175,20 +208,31 @@ fn list(screen: Screen, path: &Path, as_json: bool) -> anyhow::Result<Exit> {
     let contexts = Contexts::load(path)?;
     let is_current = |name: &str| contexts.current.as_deref() == Some(name);
     if as_json {
-        let all = contexts.contexts.iter().map(|(name, context)| to_json(name, context, is_current(name)));
+        let all = contexts
+            .contexts
+            .iter()
+            .map(|(name, context)| to_json(name, context, is_current(name)));
         output::print_line(&Value::Array(all.collect()).to_string());
         return Ok(Exit::Ok);
     }
-    let local =
-        (LOCAL_CONTEXT.to_owned(), contexts.current.is_none(), "the host of this machine".to_owned(), String::new());
-    let others = contexts
-        .contexts
-        .iter()
-        .map(|(name, context)| (name.clone(), is_current(name), context.url.clone(), describe_token(context)));
+    let local = (
+        LOCAL_CONTEXT.to_owned(),
+        contexts.current.is_none(),
+        "the host of this machine".to_owned(),
+        String::new(),
+    );
+    let others = contexts.contexts.iter().map(|(name, context)| {
+        (name.clone(), is_current(name), context.url.clone(), describe_token(context))
+    });
     let rows = std::iter::once(local).chain(others);
     if !screen.terminal {
         for (name, current, url, token) in rows {
-            output::print_line(&join_with_tabs([name.as_str(), if current { "current" } else { "" }, &url, &token]));
+            output::print_line(&join_with_tabs([
+                name.as_str(),
+                if current { "current" } else { "" },
+                &url,
+                &token,
+            ]));
         }
         return Ok(Exit::Ok);
     }
@@ -205,7 +249,12 @@ fn list(screen: Screen, path: &Path, as_json: bool) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn show(global: &GlobalOptions, path: &Path, name: Option<&str>, as_json: bool) -> anyhow::Result<Exit> {
+fn show(
+    global: &GlobalOptions,
+    path: &Path,
+    name: Option<&str>,
+    as_json: bool,
+) -> anyhow::Result<Exit> {
     if let Some(name) = name {
         let contexts = Contexts::load(path)?;
         let shown = to_json(name, contexts.find(name)?, contexts.current.as_deref() == Some(name));
@@ -230,7 +279,9 @@ fn print_object(object: &Value, as_json: bool) {
         output::print_line(&object.to_string());
         return;
     }
-    for (name, value) in object.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()) {
+    for (name, value) in
+        object.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null())
+    {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         output::print_line(&join_with_tabs([name.as_str(), &value]));
     }

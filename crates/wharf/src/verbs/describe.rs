@@ -92,12 +92,20 @@ pub(crate) struct ForkVerb {
     json: bool,
 }
 
-async fn change_session(client: &HostClient, id: &str, patch: &SessionPatch) -> anyhow::Result<HostAnswer> {
+async fn change_session(
+    client: &HostClient,
+    id: &str,
+    patch: &SessionPatch,
+) -> anyhow::Result<HostAnswer> {
     client.send_call(&HostCall::patch(url_path(&["sessions", id]), patch)).await
 }
 
 /// Prints the answer as JSON, or the session's id and what has become of it.
-fn print_change(answer: &HostAnswer, as_json: bool, describe: impl Fn(&SessionInfo) -> String) -> anyhow::Result<Exit> {
+fn print_change(
+    answer: &HostAnswer,
+    as_json: bool,
+    describe: impl Fn(&SessionInfo) -> String,
+) -> anyhow::Result<Exit> {
     if as_json {
         output::print_line(answer.text().trim_end());
         return Ok(Exit::Ok);
@@ -111,8 +119,12 @@ async fn run_rename(global: &GlobalOptions, verb: RenameVerb) -> anyhow::Result<
     let client = global.connect_client().await?;
     let session = session_ref::find_session(&client, Some(&verb.id)).await?;
     let title = (!verb.clear).then(|| verb.title.join(" "));
-    let answer =
-        change_session(&client, &session.id, &SessionPatch { title: Some(title), ..Default::default() }).await?;
+    let answer = change_session(
+        &client,
+        &session.id,
+        &SessionPatch { title: Some(title), ..Default::default() },
+    )
+    .await?;
     print_change(&answer, verb.json, |session| match &session.title {
         Some(title) => format!("is now {}", quote(title)),
         None => "has no title".to_owned(),
@@ -123,7 +135,11 @@ async fn run_label(global: &GlobalOptions, verb: LabelVerb) -> anyhow::Result<Ex
     let client = global.connect_client().await?;
     let session = session_ref::find_session(&client, Some(&verb.id)).await?;
     let on_label = Some(if verb.take_label { OnLabelChange::Take } else { OnLabelChange::Refuse });
-    let patch = SessionPatch { label: Some(verb.label.clone()), on_label, ..Default::default() };
+    let patch = SessionPatch {
+        label: Some(verb.label.clone()),
+        on_label,
+        ..Default::default()
+    };
     let answer = match change_session(&client, &session.id, &patch).await {
         Ok(answer) => answer,
         Err(error) => return Err(explain_label_in_use(&client, error).await),
@@ -153,10 +169,14 @@ async fn run_archive(global: &GlobalOptions, verb: ArchiveVerb) -> anyhow::Resul
 async fn run_fork(global: &GlobalOptions, verb: ForkVerb) -> anyhow::Result<Exit> {
     let client = global.connect_client().await?;
     let session = session_ref::find_session(&client, verb.id.as_deref()).await?;
-    let on_label =
-        verb.label.is_some().then_some(if verb.take_label { OnLabelChange::Take } else { OnLabelChange::Refuse });
+    let on_label = verb.label.is_some().then_some(if verb.take_label {
+        OnLabelChange::Take
+    } else {
+        OnLabelChange::Refuse
+    });
     let body = ForkArgs { title: verb.title, label: verb.label.clone(), on_label };
-    let call = HostCall::post(url_path(&["sessions", &session.id, "fork"]), &body).with_idempotency_key();
+    let call =
+        HostCall::post(url_path(&["sessions", &session.id, "fork"]), &body).with_idempotency_key();
     let answer = match client.send_call(&call).await {
         Ok(answer) => answer,
         Err(error) => return Err(explain_label_in_use(&client, error).await),

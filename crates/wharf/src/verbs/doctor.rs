@@ -41,7 +41,11 @@ pub(crate) async fn run(global: &GlobalOptions, verb: DoctorVerb) -> anyhow::Res
         Err(error) => {
             is_loaded = false;
             let says = format!("{error:#}");
-            findings.push(Finding::broken("settings", says, "correct the file: docs/configuration.md lists every key"));
+            findings.push(Finding::broken(
+                "settings",
+                says,
+                "correct the file: docs/configuration.md lists every key",
+            ));
             let program = std::env::current_exe().unwrap_or_default();
             Config { state_dir: global.state_dir()?, program, ..Config::default() }
         }
@@ -57,7 +61,9 @@ pub(crate) async fn run(global: &GlobalOptions, verb: DoctorVerb) -> anyhow::Res
     if verb.json {
         output::print_line(&json!({ "usable": !broken, "findings": findings }).to_string());
     } else {
-        format_findings(global.screen(), &findings).iter().for_each(|line| output::print_line(line));
+        format_findings(global.screen(), &findings)
+            .iter()
+            .for_each(|line| output::print_line(line));
     }
     Ok(if broken { Exit::Error } else { Exit::Ok })
 }
@@ -68,7 +74,11 @@ fn check_address(config: &Config, own: Option<SocketAddr>) -> Finding {
         Ok(outlook) => outlook,
         Err(error) => {
             let says = format!("no host could start with these settings: {error:#}");
-            return Finding::broken("address", says, "mend them: wharf config edit; then: wharf config check");
+            return Finding::broken(
+                "address",
+                says,
+                "mend them: wharf config edit; then: wharf config check",
+            );
         }
     };
     let address = match outlook.address {
@@ -78,13 +88,20 @@ fn check_address(config: &Config, own: Option<SocketAddr>) -> Finding {
     };
     match outlook.taken {
         None => Finding::ok("address", address),
-        Some(taken) => Finding::note("address", format!("another program has {taken}; {address}, and a host keeps it")),
+        Some(taken) => Finding::note(
+            "address",
+            format!("another program has {taken}; {address}, and a host keeps it"),
+        ),
     }
 }
 
 fn check_settings(config: &Config) -> Finding {
     if let Err(error) = config.check_sandboxes() {
-        return Finding::broken("settings", format!("a sandbox is set for no agent: {error}"), "correct the name");
+        return Finding::broken(
+            "settings",
+            format!("a sandbox is set for no agent: {error}"),
+            "correct the name",
+        );
     }
     match &config.config_file {
         Some(path) => Finding::ok("settings", format!("{} is right", path.display())),
@@ -96,16 +113,27 @@ async fn check_host(global: &GlobalOptions) -> Finding {
     match global.connect_if_running().await {
         Ok(client) => {
             let pid = client.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
-            let says = format!("one of version {} is running{pid}", client.version.as_deref().unwrap_or("unknown"));
+            let says = format!(
+                "one of version {} is running{pid}",
+                client.version.as_deref().unwrap_or("unknown")
+            );
             match version::check_version(client.version.as_deref()) {
                 Ok(()) => Finding::ok("host", says),
-                Err(error) => Finding::broken("host", format!("{says}: {error:#}"), "restart it: wharf restart"),
+                Err(error) => Finding::broken(
+                    "host",
+                    format!("{says}: {error:#}"),
+                    "restart it: wharf restart",
+                ),
             }
         }
-        Err(error) if Failure::exit_of(&error) == Exit::NoHost => Finding::note("host", "none is running"),
-        Err(error) => {
-            Finding::broken("host", format!("{error:#}"), "look at its log; `wharf stop`, then start it again")
+        Err(error) if Failure::exit_of(&error) == Exit::NoHost => {
+            Finding::note("host", "none is running")
         }
+        Err(error) => Finding::broken(
+            "host",
+            format!("{error:#}"),
+            "look at its log; `wharf stop`, then start it again",
+        ),
     }
 }
 
@@ -118,8 +146,15 @@ fn format_findings(screen: Screen, findings: &[Finding]) -> Vec<String> {
         let word = screen.paint(style, &format!("{word:<7}"));
         let check = format!("{:<13}", finding.check);
         // Lines are not cut at the edge of the screen, since the end may matter.
-        let line = format!("{word}  {}  {}", screen.paint(TextStyle::Strong, &check), to_printable(&finding.says));
-        let advice = finding.advice.as_ref().map(|advice| format!("{:24}-> {}", "", to_printable(advice)));
+        let line = format!(
+            "{word}  {}  {}",
+            screen.paint(TextStyle::Strong, &check),
+            to_printable(&finding.says)
+        );
+        let advice = finding
+            .advice
+            .as_ref()
+            .map(|advice| format!("{:24}-> {}", "", to_printable(advice)));
         std::iter::once(line).chain(advice)
     };
     findings.iter().flat_map(told).collect()

@@ -50,7 +50,11 @@ impl DocumentFormat {
 }
 
 pub(crate) async fn run(global: &GlobalOptions, verb: ExportVerb) -> anyhow::Result<Exit> {
-    if let Some(path) = verb.output.as_deref().filter(|path| !verb.force && path.symlink_metadata().is_ok()) {
+    if let Some(path) = verb
+        .output
+        .as_deref()
+        .filter(|path| !verb.force && path.symlink_metadata().is_ok())
+    {
         return Err(file_exists(path).into());
     }
     let client = global.connect_client().await?;
@@ -66,7 +70,8 @@ pub(crate) async fn run(global: &GlobalOptions, verb: ExportVerb) -> anyhow::Res
             output::print_note(&format!("wrote {}", path.display()));
         }
         None => {
-            let mut printer = DocumentPrinter { is_terminal: global.screen().terminal, line: Vec::new() };
+            let mut printer =
+                DocumentPrinter { is_terminal: global.screen().terminal, line: Vec::new() };
             match client.download(&call, |piece| printer.print_piece(piece)).await {
                 Err(error) if is_reader_gone(&error) => {}
                 Err(error) => return Err(error),
@@ -78,7 +83,10 @@ pub(crate) async fn run(global: &GlobalOptions, verb: ExportVerb) -> anyhow::Res
 }
 
 fn file_exists(path: &Path) -> Failure {
-    let words = format!("{} exists already; choose another name, or replace it with --force", path.display());
+    let words = format!(
+        "{} exists already; choose another name, or replace it with --force",
+        path.display()
+    );
     Failure::new(Exit::Usage, words)
 }
 
@@ -92,7 +100,10 @@ struct DocumentFile {
 
 impl DocumentFile {
     fn create(path: &Path) -> anyhow::Result<Self> {
-        let mut part = path.file_name().with_context(|| format!("{} is no file name", path.display()))?.to_owned();
+        let mut part = path
+            .file_name()
+            .with_context(|| format!("{} is no file name", path.display()))?
+            .to_owned();
         part.push(format!(".{}.part", wharf_host::random_text(8)));
         let part_path = path.with_file_name(part);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part_path);
@@ -101,18 +112,24 @@ impl DocumentFile {
     }
 
     fn write_piece(&mut self, piece: &[u8]) -> anyhow::Result<()> {
-        self.file.write_all(piece).with_context(|| format!("writing {}", self.part_path.display()))
+        self.file
+            .write_all(piece)
+            .with_context(|| format!("writing {}", self.part_path.display()))
     }
 
     /// Gives the file its name. Without `force` a file that came meanwhile is not replaced.
     fn finish(self, force: bool) -> anyhow::Result<()> {
-        self.file.sync_all().with_context(|| format!("writing {}", self.part_path.display()))?;
+        self.file
+            .sync_all()
+            .with_context(|| format!("writing {}", self.part_path.display()))?;
         if force {
             let renamed = std::fs::rename(&self.part_path, &self.path);
             return renamed.with_context(|| format!("writing {}", self.path.display()));
         }
         match std::fs::hard_link(&self.part_path, &self.path) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(file_exists(&self.path).into()),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                Err(file_exists(&self.path).into())
+            }
             // Some file systems have no hard links.
             Err(_) if self.path.symlink_metadata().is_err() => {
                 let renamed = std::fs::rename(&self.part_path, &self.path);

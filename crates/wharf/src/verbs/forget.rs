@@ -25,8 +25,17 @@ pub(crate) async fn run(global: &GlobalOptions, verb: ForgetVerb) -> anyhow::Res
     for meant in &verb.ids {
         sessions.push(session_ref::find_session(&client, Some(meant)).await?);
     }
-    let many = if sessions.len() == 1 { "this session and its history" } else { "these sessions and their history" };
-    if !verb.yes && !confirm(&sessions, &format!("forget {many} for good?"), "forgetting deletes the history for good")?
+    let many = if sessions.len() == 1 {
+        "this session and its history"
+    } else {
+        "these sessions and their history"
+    };
+    if !verb.yes
+        && !confirm(
+            &sessions,
+            &format!("forget {many} for good?"),
+            "forgetting deletes the history for good",
+        )?
     {
         output::print_note("nothing is forgotten");
         return Ok(Exit::Refused);
@@ -39,10 +48,13 @@ pub(crate) async fn run(global: &GlobalOptions, verb: ForgetVerb) -> anyhow::Res
 
 /// Deletes one session with its history, and prints that.
 pub(super) async fn forget_session(client: &HostClient, id: &str) -> anyhow::Result<()> {
-    let answer: Forgotten = client.fetch_json(&HostCall::delete(url_path(&["sessions", id]))).await?;
+    let answer: Forgotten =
+        client.fetch_json(&HostCall::delete(url_path(&["sessions", id]))).await?;
     output::print_line(&format!("{id} forgotten"));
     if answer.agent_delete.as_deref() == Some(Forgotten::AGENT_DELETE_FAILED) {
-        output::print_note(&format!("{id}: its agent did not delete its own copy, which may be left"));
+        output::print_note(&format!(
+            "{id}: its agent did not delete its own copy, which may be left"
+        ));
     }
     Ok(())
 }

@@ -21,7 +21,8 @@ impl LabelHolder {
     async fn find(client: &HostClient, error: &anyhow::Error) -> Option<Self> {
         let is_refused_label = Failure::code_of(error) == Some(ErrorCode::LABEL_IN_USE);
         let id = Failure::session_of(error).filter(|_| is_refused_label)?;
-        let session: SessionInfo = client.fetch_json(&HostCall::get(url_path(&["sessions", id]))).await.ok()?;
+        let session: SessionInfo =
+            client.fetch_json(&HostCall::get(url_path(&["sessions", id]))).await.ok()?;
         let name = session_ref::find_hint_name(client, &session).await;
         Some(Self { session, name })
     }
@@ -37,7 +38,9 @@ impl LabelHolder {
         let holder = self.describe();
         let move_label = "or move the label to this one: --take-label";
         if is_killed(&self.session) {
-            return format!("{holder}, and was killed; bring it back: wharf resume {name}, {move_label}");
+            return format!(
+                "{holder}, and was killed; bring it back: wharf resume {name}, {move_label}"
+            );
         }
         format!("{holder}; go on with it: wharf prompt {name} TEXT, {move_label}")
     }
@@ -49,7 +52,10 @@ pub(super) fn is_killed(session: &SessionInfo) -> bool {
 }
 
 /// Replaces the message about a label that another session has by one that says what can be done.
-pub(super) async fn explain_label_in_use(client: &HostClient, error: anyhow::Error) -> anyhow::Error {
+pub(super) async fn explain_label_in_use(
+    client: &HostClient,
+    error: anyhow::Error,
+) -> anyhow::Error {
     match LabelHolder::find(client, &error).await {
         Some(holder) => Failure::new(Exit::Refused, holder.describe_ways_on()).into(),
         None => error,
@@ -57,7 +63,11 @@ pub(super) async fn explain_label_in_use(client: &HostClient, error: anyhow::Err
 }
 
 /// Replaces the message about a label whose session has another agent than the one to start.
-pub(super) async fn explain_other_agent(client: &HostClient, error: anyhow::Error, agent: &str) -> anyhow::Error {
+pub(super) async fn explain_other_agent(
+    client: &HostClient,
+    error: anyhow::Error,
+    agent: &str,
+) -> anyhow::Error {
     let Some(holder) = LabelHolder::find(client, &error).await else { return error };
     let advice = "name its own agent, or choose another label";
     let words = format!("{}, and its agent is not {agent}; {advice}", holder.describe());
@@ -78,17 +88,25 @@ mod tests {
         });
         let members = changes.as_object().unwrap().clone();
         session.as_object_mut().unwrap().extend(members);
-        LabelHolder { session: serde_json::from_value(session).unwrap(), name: "docs".to_owned() }
+        LabelHolder {
+            session: serde_json::from_value(session).unwrap(),
+            name: "docs".to_owned(),
+        }
     }
 
     #[test]
     fn advice_about_a_label_fits_the_state_of_its_session() {
-        let prompt = "go on with it: wharf prompt docs TEXT, or move the label to this one: --take-label";
-        let resume = "bring it back: wharf resume docs, or move the label to this one: --take-label";
+        let prompt =
+            "go on with it: wharf prompt docs TEXT, or move the label to this one: --take-label";
+        let resume =
+            "bring it back: wharf resume docs, or move the label to this one: --take-label";
         for (changes, ending) in [
             (json!({}), format!("\"docs\"; {prompt}")),
             (json!({ "status": "exited", "endReason": "finished" }), format!("\"docs\"; {prompt}")),
-            (json!({ "status": "killed", "endReason": "user" }), format!("\"docs\", and was killed; {resume}")),
+            (
+                json!({ "status": "killed", "endReason": "user" }),
+                format!("\"docs\", and was killed; {resume}"),
+            ),
             (json!({ "label": "a;b\u{200b}" }), format!("\"a;b[U+200B]\"; {prompt}")),
         ] {
             let told = holder(&changes).describe_ways_on();

@@ -48,11 +48,20 @@ pub(crate) struct ResumeVerb {
 }
 
 /// Posts a command for the session to the host.
-async fn post_command<T: DeserializeOwned>(client: &HostClient, session: &str, word: &str) -> anyhow::Result<T> {
-    client.fetch_json(&HostCall::post_empty(url_path(&["sessions", session, word]))).await
+async fn post_command<T: DeserializeOwned>(
+    client: &HostClient,
+    session: &str,
+    word: &str,
+) -> anyhow::Result<T> {
+    client
+        .fetch_json(&HostCall::post_empty(url_path(&["sessions", session, word])))
+        .await
 }
 
-pub(crate) async fn run_interrupt(global: &GlobalOptions, verb: InterruptVerb) -> anyhow::Result<Exit> {
+pub(crate) async fn run_interrupt(
+    global: &GlobalOptions,
+    verb: InterruptVerb,
+) -> anyhow::Result<Exit> {
     let client = global.connect_client().await?;
     let session = session_ref::find_session(&client, verb.id.as_deref()).await?;
     let answer: Interrupted = post_command(&client, &session.id, "interrupt").await?;
@@ -75,7 +84,8 @@ pub(crate) async fn run_kill(global: &GlobalOptions, verb: KillVerb) -> anyhow::
             output::print_note("no session lives");
             return Ok(Exit::Ok);
         }
-        let question = format!("end {}?", if sessions.len() == 1 { "this session" } else { "these sessions" });
+        let question =
+            format!("end {}?", if sessions.len() == 1 { "this session" } else { "these sessions" });
         if !verb.yes && !confirm(&sessions, &question, "--all ends the agents of all sessions")? {
             output::print_note("nothing is killed");
             return Ok(Exit::Refused);
@@ -85,7 +95,11 @@ pub(crate) async fn run_kill(global: &GlobalOptions, verb: KillVerb) -> anyhow::
 }
 
 /// Kills the sessions at the same time, since each may take seconds. All are tried; the first error decides the exit code.
-async fn kill_sessions(client: &HostClient, sessions: &[SessionInfo], screen: Screen) -> anyhow::Result<Exit> {
+async fn kill_sessions(
+    client: &HostClient,
+    sessions: &[SessionInfo],
+    screen: Screen,
+) -> anyhow::Result<Exit> {
     let kill = async |session: &SessionInfo| {
         let killed = post_command::<Killed>(client, &session.id, "kill").await;
         if killed.is_ok() {
@@ -112,8 +126,13 @@ fn describe_killed(session: &SessionInfo, screen: Screen) -> String {
 pub(crate) async fn run_resume(global: &GlobalOptions, verb: ResumeVerb) -> anyhow::Result<Exit> {
     let client = global.connect_client().await?;
     let session = session_ref::find_session(&client, verb.id.as_deref()).await?;
-    let body = ResumeArgs { session_mode: verb.session_mode, accept_agent_settings: Some(verb.accept_agent_settings) };
-    let answer = client.send_call(&HostCall::post(url_path(&["sessions", &session.id, "resume"]), &body)).await?;
+    let body = ResumeArgs {
+        session_mode: verb.session_mode,
+        accept_agent_settings: Some(verb.accept_agent_settings),
+    };
+    let answer = client
+        .send_call(&HostCall::post(url_path(&["sessions", &session.id, "resume"]), &body))
+        .await?;
     if verb.json {
         output::print_line(answer.text().trim_end());
         return Ok(Exit::Ok);

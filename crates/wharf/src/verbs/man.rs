@@ -18,7 +18,8 @@ pub(crate) fn run(verb: ManVerb) -> anyhow::Result<()> {
     match verb.dir {
         Some(dir) => {
             std::fs::create_dir_all(&dir).with_context(|| format!("making {}", dir.display()))?;
-            clap_mangen::generate_to(command, &dir).with_context(|| format!("writing to {}", dir.display()))
+            clap_mangen::generate_to(command, &dir)
+                .with_context(|| format!("writing to {}", dir.display()))
         }
         None => {
             let mut page = Vec::new();

@@ -15,6 +15,9 @@ pub(crate) fn run(global: &GlobalOptions, _: McpVerb) -> anyhow::Result<()> {
     let endpoint = McpEndpoint::new(locator.address().clone());
     let bridge = McpBridge::new(format!("wharf-mcp-{}", wharf_host::random_text(26)));
     // One thread is enough for one client's messages, and starts sooner.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
     runtime.block_on(stdio_pump::run(bridge, locator, endpoint))
 }

@@ -50,7 +50,10 @@ use crate::exit::Exit;
 
 /// Runs a client verb on one thread, which is enough for one person's calls and starts sooner.
 pub(crate) fn block_on(verb: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
     // A boxed future has the same type for every verb, so that the runtime's loop is compiled only once.
     let verb: Pin<Box<dyn Future<Output = anyhow::Result<Exit>> + '_>> = Box::pin(verb);
     runtime.block_on(verb)

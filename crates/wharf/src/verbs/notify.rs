@@ -43,8 +43,10 @@ pub(crate) async fn run(global: &GlobalOptions, verb: NotifyVerb) -> anyhow::Res
 }
 
 fn print_result(result: &NotifyTestResult) {
-    let outcome =
-        result.detail.as_deref().map_or_else(|| "sent".to_owned(), |why| format!("failed: {}", to_printable(why)));
+    let outcome = result
+        .detail
+        .as_deref()
+        .map_or_else(|| "sent".to_owned(), |why| format!("failed: {}", to_printable(why)));
     output::print_line(&format!("{}: {outcome}", to_printable(&result.receiver)));
     for line in result.output.as_deref().unwrap_or_default().lines() {
         output::print_line(&format!("  {}", to_printable(line)));

@@ -6,8 +6,8 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Args;
 use wharf_api::{
-    Content, ErrorCode, OnLabel, OutputLines, PromptArgs, Prompted, ResumeArgs, SessionInfo, SessionStatus, SpawnArgs,
-    SpawnedSession, StreamEvent, TurnStep,
+    Content, ErrorCode, OnLabel, OutputLines, PromptArgs, Prompted, ResumeArgs, SessionInfo,
+    SessionStatus, SpawnArgs, SpawnedSession, StreamEvent, TurnStep,
 };
 
 use super::attend::{AttendedTurn, leave_running};
@@ -17,7 +17,8 @@ use crate::exit::{Exit, Failure};
 use crate::format::table::join_with_tabs;
 use crate::global::GlobalOptions;
 use crate::turn::{
-    AskFlags, FormatFlags, Signals, TurnReport, TurnWatch, WatchEnd, WatchOptions, WatchedTurn, report_session_end,
+    AskFlags, FormatFlags, Signals, TurnReport, TurnWatch, WatchEnd, WatchOptions, WatchedTurn,
+    report_session_end,
 };
 use crate::{output, session_ref};
 
@@ -25,7 +26,8 @@ use crate::{output, session_ref};
 const MAX_STDIN_BYTES: u64 = 32 << 20;
 
 /// The options of this verb for a session that is busy.
-const BUSY_ADVICE: &str = "add --queue to wait for its turn, or --interrupt to cancel the one that runs";
+const BUSY_ADVICE: &str =
+    "add --queue to wait for its turn, or --interrupt to cancel the one that runs";
 
 #[derive(Debug, Args)]
 pub(crate) struct PromptVerb {
@@ -69,11 +71,13 @@ pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Res
     };
     let mut signals = if verb.wait { Some(Signals::listen()?) } else { None };
     let asleep = !session.status.is_alive();
-    let from = if verb.wait || asleep { Some(find_stream_end(&client, &session.id).await?) } else { None };
+    let from =
+        if verb.wait || asleep { Some(find_stream_end(&client, &session.id).await?) } else { None };
     let queue = verb.queue.then_some(true);
     let interrupt = verb.interrupt.then_some(true);
     let body = PromptArgs { prompt: Content::from_text(&text), queue, interrupt };
-    let call = HostCall::post(url_path(&["sessions", &session.id, "prompt"]), &body).with_idempotency_key();
+    let call = HostCall::post(url_path(&["sessions", &session.id, "prompt"]), &body)
+        .with_idempotency_key();
     let name = session_ref::find_hint_name(&client, &session).await;
     let answer = client.send_call(&call).await;
     let answer = answer.map_err(|error| explain_refusal(error, &session.id, &name, BUSY_ADVICE))?;
@@ -107,12 +111,21 @@ pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Res
 /// Returns the session with this label and agent, which is started if there is none, and brought back
 /// if it was killed. The host decides in one step, among the sessions of the workspace that the
 /// current directory belongs to (rule 14.10).
-async fn find_or_start(client: &HostClient, label: &str, agent: &str) -> anyhow::Result<SessionInfo> {
+async fn find_or_start(
+    client: &HostClient,
+    label: &str,
+    agent: &str,
+) -> anyhow::Result<SessionInfo> {
     session_ref::check_new_label(client, label).await?;
     let on_label = Some(OnLabel::Continue);
-    let args =
-        SpawnArgs { label: Some(label.to_owned()), on_label, ..super::run::build_plain_spawn(client, agent).await? };
-    let call = HostCall::post("/sessions/agent", &args).with_header("prefer", "respond-async").with_idempotency_key();
+    let args = SpawnArgs {
+        label: Some(label.to_owned()),
+        on_label,
+        ..super::run::build_plain_spawn(client, agent).await?
+    };
+    let call = HostCall::post("/sessions/agent", &args)
+        .with_header("prefer", "respond-async")
+        .with_idempotency_key();
     let spawned: SpawnedSession = match client.fetch_json(&call).await {
         Ok(spawned) => spawned,
         Err(error) => return Err(explain_other_agent(client, error, agent).await),
@@ -125,7 +138,8 @@ async fn find_or_start(client: &HostClient, label: &str, agent: &str) -> anyhow:
         return Ok(session);
     }
     output::print_note(&format!("{} was killed; bringing it back", session.id));
-    let resume = HostCall::post(url_path(&["sessions", &session.id, "resume"]), &ResumeArgs::default());
+    let resume =
+        HostCall::post(url_path(&["sessions", &session.id, "resume"]), &ResumeArgs::default());
     client.fetch_json(&resume).await
 }
 
@@ -145,7 +159,14 @@ async fn watch_turn(
     }
     let ask_policy = verb.asks.ask_policy(output::is_person_present());
     let timeout = verb.asks.timeout();
-    let options = WatchOptions { format, screen, ask_policy, timeout, from_start: false, is_attended: false };
+    let options = WatchOptions {
+        format,
+        screen,
+        ask_policy,
+        timeout,
+        from_start: false,
+        is_attended: false,
+    };
     let since = Instant::now();
     let end = TurnWatch::new(turn, options).run(from, signals).await?;
     if let WatchEnd::Detached(cause) = end {
@@ -169,8 +190,12 @@ async fn wait_until_running(
     let mut follow = StreamFollower::new(client, url_path(&["sessions", session, "stream"]), from);
     while let Some(event) = follow.next().await? {
         match event.parse_session_event()? {
-            StreamEvent::Status(change) if change.status == SessionStatus::Running => return Ok(true),
-            StreamEvent::Turn(change) if change.prompt_id == prompt => return Ok(change.turn == TurnStep::Started),
+            StreamEvent::Status(change) if change.status == SessionStatus::Running => {
+                return Ok(true);
+            }
+            StreamEvent::Turn(change) if change.prompt_id == prompt => {
+                return Ok(change.turn == TurnStep::Started);
+            }
             StreamEvent::Line(_)
             | StreamEvent::Status(_)
             | StreamEvent::Turn(_)
@@ -184,10 +209,17 @@ async fn wait_until_running(
 
 /// Replaces the message of a refusal by one that says what can be done, with the session's `name` for hints. `busy_advice` is
 /// for a session whose turn runs.
-pub(super) fn explain_refusal(error: anyhow::Error, session: &str, name: &str, busy_advice: &str) -> anyhow::Error {
+pub(super) fn explain_refusal(
+    error: anyhow::Error,
+    session: &str,
+    name: &str,
+    busy_advice: &str,
+) -> anyhow::Error {
     let words = match Failure::code_of(&error) {
         Some(ErrorCode::TURN_IN_PROGRESS) => format!("{session} is busy; {busy_advice}"),
-        Some(ErrorCode::KILLED) => format!("{session} was killed; bring it back first: wharf resume {name}"),
+        Some(ErrorCode::KILLED) => {
+            format!("{session} was killed; bring it back first: wharf resume {name}")
+        }
         _ => return error,
     };
     Failure::new(Failure::exit_of(&error), words).into()
@@ -202,7 +234,10 @@ fn print_accepted(global: &GlobalOptions, name: &str, prompted: &Prompted) {
     let prompt = prompted.prompt_id.as_str();
     let place = queue_place(prompted);
     if !global.screen().terminal {
-        output::print_line(&join_with_tabs([prompt, &place.map(|place| place.to_string()).unwrap_or_default()]));
+        output::print_line(&join_with_tabs([
+            prompt,
+            &place.map(|place| place.to_string()).unwrap_or_default(),
+        ]));
         return;
     }
     match place {
@@ -212,9 +247,13 @@ fn print_accepted(global: &GlobalOptions, name: &str, prompted: &Prompted) {
 }
 
 /// Returns the end of the session's output: everything after it is new.
-pub(crate) async fn find_stream_end(client: &HostClient, session: &str) -> anyhow::Result<StreamStart> {
-    let output: OutputLines =
-        client.fetch_json(&HostCall::get(url_path(&["sessions", session, "output"]) + "?lastN=1")).await?;
+pub(crate) async fn find_stream_end(
+    client: &HostClient,
+    session: &str,
+) -> anyhow::Result<StreamStart> {
+    let output: OutputLines = client
+        .fetch_json(&HostCall::get(url_path(&["sessions", session, "output"]) + "?lastN=1"))
+        .await?;
     Ok(output.last_event_id.map_or(StreamStart::Beginning, StreamStart::After))
 }
 
@@ -234,9 +273,11 @@ pub(crate) fn words_or_stdin(words: &[String]) -> anyhow::Result<Option<String>>
         .read_to_string(&mut text)
         .context("reading the prompt from stdin")?;
     if text.len() as u64 > MAX_STDIN_BYTES {
-        return Err(
-            Failure::new(Exit::Usage, format!("the prompt on stdin is longer than {MAX_STDIN_BYTES} bytes")).into()
-        );
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("the prompt on stdin is longer than {MAX_STDIN_BYTES} bytes"),
+        )
+        .into());
     }
     Ok(Some(text.trim_end().to_owned()).filter(|text| !text.is_empty()))
 }

@@ -31,25 +31,37 @@ pub(crate) struct PruneVerb {
 impl PruneVerb {
     /// Returns true if the session ended, and its last activity is before `limit`.
     fn selects(&self, session: &SessionInfo, limit: u64) -> bool {
-        let has_ended = !session.status.is_alive() && (self.asleep || !session_state::is_asleep(session));
+        let has_ended =
+            !session.status.is_alive() && (self.asleep || !session_state::is_asleep(session));
         has_ended && times::last_activity(session) <= limit
     }
 }
 
 pub(crate) async fn run(global: &GlobalOptions, verb: PruneVerb) -> anyhow::Result<Exit> {
     let Some(age) = verb.older_than.to_millis() else {
-        return Err(Failure::new(Exit::Usage, "no session is older than \"never\"; say --older-than 30d").into());
+        return Err(Failure::new(
+            Exit::Usage,
+            "no session is older than \"never\"; say --older-than 30d",
+        )
+        .into());
     };
     let client = global.connect_client().await?;
     let limit = times::now_millis().saturating_sub(age.0);
-    let ended = session_ref::list_sessions(&client, "&alive=false").await?.into_iter().map(|listed| listed.session);
+    let ended = session_ref::list_sessions(&client, "&alive=false")
+        .await?
+        .into_iter()
+        .map(|listed| listed.session);
     let sessions: Vec<SessionInfo> = ended.filter(|session| verb.selects(session, limit)).collect();
     if sessions.is_empty() {
         output::print_note("no ended session is that old");
         return Ok(Exit::Ok);
     }
     if verb.dry_run {
-        let lines = if global.screen().terminal { describe_sessions(&sessions) } else { plain_sessions(&sessions) };
+        let lines = if global.screen().terminal {
+            describe_sessions(&sessions)
+        } else {
+            plain_sessions(&sessions)
+        };
         lines.iter().for_each(|line| output::print_line(line.trim_start_matches(' ')));
         output::print_note(&format!("{} would be forgotten", count(&sessions)));
         return Ok(Exit::Ok);
@@ -98,7 +110,12 @@ mod tests {
         let limit = wharf_host::parse_timestamp("2026-03-01T00:00:00.000Z").unwrap().0;
         let old = "2026-02-01T00:00:00.000Z";
         let new = "2026-04-01T00:00:00.000Z";
-        let verb = |asleep| PruneVerb { older_than: Duration::NEVER, asleep, dry_run: false, yes: false };
+        let verb = |asleep| PruneVerb {
+            older_than: Duration::NEVER,
+            asleep,
+            dry_run: false,
+            yes: false,
+        };
         for (session, selected) in [
             (session("killed", "user", true, old), [true, true]),
             (session("exited", "agent_exited", false, old), [true, true]),
@@ -106,7 +123,11 @@ mod tests {
             (session("killed", "host_shutdown", true, old), [false, true]),
             (session("running", "user", true, old), [false, false]),
         ] {
-            assert_eq!([false, true].map(|asleep| verb(asleep).selects(&session, limit)), selected, "{session:?}");
+            assert_eq!(
+                [false, true].map(|asleep| verb(asleep).selects(&session, limit)),
+                selected,
+                "{session:?}"
+            );
         }
     }
 }

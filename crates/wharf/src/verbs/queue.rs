@@ -58,7 +58,9 @@ pub(crate) async fn run(global: &GlobalOptions, verb: QueueVerb) -> anyhow::Resu
     let session = session_ref::find_session(&client, verb.id.as_deref()).await?.id;
     match verb.verb {
         None => print_queue(&client, global.screen(), &session, verb.json).await,
-        Some(QueueAction::List { json }) => print_queue(&client, global.screen(), &session, json || verb.json).await,
+        Some(QueueAction::List { json }) => {
+            print_queue(&client, global.screen(), &session, json || verb.json).await
+        }
         Some(QueueAction::Remove { prompt }) => {
             let prompt = find_prompt(&client, &session, &prompt).await?;
             client.send_call(&HostCall::delete(entry_path(&session, &prompt))).await?;
@@ -67,16 +69,24 @@ pub(crate) async fn run(global: &GlobalOptions, verb: QueueVerb) -> anyhow::Resu
         Some(QueueAction::Move { prompt, place }) => {
             let prompt = find_prompt(&client, &session, &prompt).await?;
             // People count from one, the host from zero.
-            let change = QueueChange { position: Some(place.saturating_sub(1)), ..QueueChange::default() };
-            client.send_call(&HostCall::patch(entry_path(&session, &prompt), &change)).await?;
+            let change = QueueChange {
+                position: Some(place.saturating_sub(1)),
+                ..QueueChange::default()
+            };
+            client
+                .send_call(&HostCall::patch(entry_path(&session, &prompt), &change))
+                .await?;
             Ok(report_done(&prompt, "moved"))
         }
         Some(QueueAction::Edit { prompt, words }) => {
             let text = words_or_stdin(&words)?.ok_or_else(no_prompt)?;
             let prompt = find_prompt(&client, &session, &prompt).await?;
             let prompt_text = Some(Content::from_text(&text));
-            let change = QueueChange { prompt: prompt_text, keep_attachments: true, position: None };
-            client.send_call(&HostCall::patch(entry_path(&session, &prompt), &change)).await?;
+            let change =
+                QueueChange { prompt: prompt_text, keep_attachments: true, position: None };
+            client
+                .send_call(&HostCall::patch(entry_path(&session, &prompt), &change))
+                .await?;
             Ok(report_done(&prompt, "changed"))
         }
     }
@@ -91,8 +101,15 @@ fn report_done(prompt: &str, what: &str) -> Exit {
     Exit::Ok
 }
 
-async fn print_queue(client: &HostClient, screen: Screen, session: &str, as_json: bool) -> anyhow::Result<Exit> {
-    let answer = client.send_call(&HostCall::get(url_path(&["sessions", session, "queue"]))).await?;
+async fn print_queue(
+    client: &HostClient,
+    screen: Screen,
+    session: &str,
+    as_json: bool,
+) -> anyhow::Result<Exit> {
+    let answer = client
+        .send_call(&HostCall::get(url_path(&["sessions", session, "queue"])))
+        .await?;
     if as_json {
         output::print_line(answer.text().trim_end());
         return Ok(Exit::Ok);
@@ -124,7 +141,11 @@ fn format_queue(screen: Screen, queue: &[QueueEntry]) -> Vec<String> {
             styled_cell(TextStyle::Faint, session_ref::short_id(&entry.prompt_id)),
             styled_cell(
                 TextStyle::Faint,
-                entry.accepted_at.as_ref().map(|at| times::format_ago(at, now)).unwrap_or_default(),
+                entry
+                    .accepted_at
+                    .as_ref()
+                    .map(|at| times::format_ago(at, now))
+                    .unwrap_or_default(),
             ),
             plain_cell(entry.sender.as_deref().unwrap_or_default()),
             plain_cell(entry.shown_text()),
@@ -136,10 +157,18 @@ fn format_queue(screen: Screen, queue: &[QueueEntry]) -> Vec<String> {
 /// Returns the id of the prompt that `meant` names. A whole id is returned even if it is not in the queue, so that the
 /// host can answer that the prompt has started.
 async fn find_prompt(client: &HostClient, session: &str, meant: &str) -> anyhow::Result<String> {
-    let QueueList { queue } =
-        client.send_call(&HostCall::get(url_path(&["sessions", session, "queue"]))).await?.json()?;
-    if let Some(place) = meant.parse::<usize>().ok().filter(|place| (1..=queue.len()).contains(place)) {
-        return Ok(queue.into_iter().nth(place - 1).map(|entry| entry.prompt_id).unwrap_or_default());
+    let QueueList { queue } = client
+        .send_call(&HostCall::get(url_path(&["sessions", session, "queue"])))
+        .await?
+        .json()?;
+    if let Some(place) =
+        meant.parse::<usize>().ok().filter(|place| (1..=queue.len()).contains(place))
+    {
+        return Ok(queue
+            .into_iter()
+            .nth(place - 1)
+            .map(|entry| entry.prompt_id)
+            .unwrap_or_default());
     }
     let mut found = queue.into_iter().map(|entry| entry.prompt_id).filter(|id| id.ends_with(meant));
     match (found.next(), found.next()) {

@@ -30,9 +30,13 @@ pub(crate) async fn run(global: &GlobalOptions, verb: ReloadVerb) -> anyhow::Res
 /// Prints what a reload changed. `even_nothing`: also that nothing changed.
 pub(super) fn report(receipt: &ReloadReceipt, even_nothing: bool) {
     let ReloadReceipt { changed, waiting } = receipt;
-    let is_later = |key: &&String| ConfigKey::find(key).is_some_and(|key| key.effect == ChangeEffect::NewSessions);
+    let is_later = |key: &&String| {
+        ConfigKey::find(key).is_some_and(|key| key.effect == ChangeEffect::NewSessions)
+    };
     let (later, now): (Vec<&String>, Vec<&String>) = changed.iter().partition(is_later);
-    for (words, keys) in [("the host uses the new value now", now), ("the new value counts for new sessions", later)] {
+    for (words, keys) in
+        [("the host uses the new value now", now), ("the new value counts for new sessions", later)]
+    {
         let keys: Vec<&str> = keys.into_iter().map(String::as_str).collect();
         if !keys.is_empty() {
             output::print_line(&format!("{words}: {}", keys.join(", ")));

@@ -35,24 +35,42 @@ pub(crate) async fn run(global: &GlobalOptions, _: RestartVerb) -> anyhow::Resul
     let process = host.and_then(|host| host.process);
     let ports = PortWatch::begin(&global.state_dir()?);
     let started = match process {
-        Some(HostProcess { started_as: StartKind::Service, service: Some(name), arguments }) => {
+        Some(HostProcess {
+            started_as: StartKind::Service,
+            service: Some(name),
+            arguments,
+        }) => {
             // The service manager gives the host no variables of this shell.
             check_settings(&arguments, &[], own, &client)?;
             if !service::restart_installed(&name)? {
-                return Err(not_restartable("its service is not one that wharf installed", &client));
+                return Err(not_restartable(
+                    "its service is not one that wharf installed",
+                    &client,
+                ));
             }
-            HostClient::open_again(HostLocator::new(global.state_dir()?, None, false, "wharf"), global.verbose).await?
+            HostClient::open_again(
+                HostLocator::new(global.state_dir()?, None, false, "wharf"),
+                global.verbose,
+            )
+            .await?
         }
         Some(HostProcess { started_as: StartKind::Background, arguments, .. }) => {
             check_settings(&arguments, &wharf_host::own_variables(), own, &client)?;
             stop::stop_and_wait(&client, StopAgents::Leave).await?;
-            let locator = HostLocator::with_arguments(global.state_dir()?, arguments, "wharf restart").without_notes();
+            let locator =
+                HostLocator::with_arguments(global.state_dir()?, arguments, "wharf restart")
+                    .without_notes();
             HostClient::open_any(locator, global.verbose).await?
         }
         Some(HostProcess { started_as: StartKind::Foreground, .. }) => {
-            return Err(not_restartable("it runs in a terminal, or another program started it", &client));
+            return Err(not_restartable(
+                "it runs in a terminal, or another program started it",
+                &client,
+            ));
         }
-        Some(_) | None => return Err(not_restartable("it does not tell how it was started", &client)),
+        Some(_) | None => {
+            return Err(not_restartable("it does not tell how it was started", &client));
+        }
     };
     if let Some(note) = ports.describe_change() {
         output::print_note(&note);
@@ -71,7 +89,9 @@ fn check_settings(
         let pid = client.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
         Failure::new(
             Exit::Usage,
-            format!("{why}\nthe host{pid} goes on as it is; check the file with: wharf config check"),
+            format!(
+                "{why}\nthe host{pid} goes on as it is; check the file with: wharf config check"
+            ),
         )
     })
 }
@@ -87,13 +107,20 @@ fn not_restartable(why: &str, client: &HostClient) -> anyhow::Error {
 fn report(old_pid: Option<u32>, client: &HostClient) -> Exit {
     let pid = |pid: Option<u32>| pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
     match old_pid {
-        Some(old) => output::print_line(&format!("restarted: pid {old} has ended, pid {} runs", pid(client.pid))),
-        None => output::print_line(&format!("no host was running; pid {} runs now", pid(client.pid))),
+        Some(old) => output::print_line(&format!(
+            "restarted: pid {old} has ended, pid {} runs",
+            pid(client.pid)
+        )),
+        None => {
+            output::print_line(&format!("no host was running; pid {} runs now", pid(client.pid)))
+        }
     }
     Exit::Ok
 }
 
 /// Tells whether a service manager runs this host.
 pub(super) fn is_service(host: &HostInfo) -> bool {
-    host.process.as_ref().is_some_and(|process| process.started_as == StartKind::Service)
+    host.process
+        .as_ref()
+        .is_some_and(|process| process.started_as == StartKind::Service)
 }

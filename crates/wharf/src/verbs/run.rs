@@ -16,8 +16,8 @@ use crate::exit::{Exit, Failure};
 use crate::format::text::quote;
 use crate::global::GlobalOptions;
 use crate::turn::{
-    AskFlags, FormatFlags, Signals, StartEnd, TurnReport, TurnWatch, WatchEnd, WatchOptions, WatchedTurn,
-    report_session_end, wait_until_started,
+    AskFlags, FormatFlags, Signals, StartEnd, TurnReport, TurnWatch, WatchEnd, WatchOptions,
+    WatchedTurn, report_session_end, wait_until_started,
 };
 use crate::{output, session_ref};
 
@@ -80,7 +80,9 @@ pub(crate) async fn run(global: &GlobalOptions, mut verb: RunVerb) -> anyhow::Re
     let mut signals = Signals::listen()?;
     let body = build_spawn_args(&client, &verb, &adapter, text.as_deref()).await?;
     // The host answers at once, so that the session can be ended whatever happens next.
-    let start = HostCall::post("/sessions/agent", &body).with_header("prefer", "respond-async").with_idempotency_key();
+    let start = HostCall::post("/sessions/agent", &body)
+        .with_header("prefer", "respond-async")
+        .with_idempotency_key();
     let started: SpawnedSession = match client.fetch_json(&start).await {
         Ok(started) => started,
         Err(error) => return Err(explain_label_in_use(&client, error).await),
@@ -99,7 +101,13 @@ pub(crate) async fn run(global: &GlobalOptions, mut verb: RunVerb) -> anyhow::Re
     // There is no prompt if the agent ended before it was accepted; the watch then ends with the session.
     let prompt = started.prompt_id.unwrap_or_default();
     let name = session_ref::find_hint_name(&client, &started.session).await;
-    let turn = WatchedTurn { client: &client, session: &session, name: &name, prompt: &prompt, agent: &adapter };
+    let turn = WatchedTurn {
+        client: &client,
+        session: &session,
+        name: &name,
+        prompt: &prompt,
+        agent: &adapter,
+    };
     watch_and_leave(global, &verb, turn, (StreamStart::Beginning, true), &mut signals).await
 }
 
@@ -135,8 +143,13 @@ async fn continue_session(global: &GlobalOptions, mut verb: RunVerb) -> anyhow::
     let session = session_ref::find_newest_here(&client, agent.as_deref()).await?;
     let mut signals = Signals::listen()?;
     let from = find_stream_end(&client, &session.id).await?;
-    let body = PromptArgs { prompt: Content::from_text(&text), queue: None, interrupt: None };
-    let call = HostCall::post(url_path(&["sessions", &session.id, "prompt"]), &body).with_idempotency_key();
+    let body = PromptArgs {
+        prompt: Content::from_text(&text),
+        queue: None,
+        interrupt: None,
+    };
+    let call = HostCall::post(url_path(&["sessions", &session.id, "prompt"]), &body)
+        .with_idempotency_key();
     let name = session_ref::find_hint_name(&client, &session).await;
     let prompted = client.fetch_json(&call).await.map_err(|error| {
         let advice = format!(
@@ -157,9 +170,15 @@ async fn continue_session(global: &GlobalOptions, mut verb: RunVerb) -> anyhow::
 }
 
 /// Takes the name of an agent off the front of the words, if it is one and a prompt follows it.
-async fn take_agent_name(client: &HostClient, words: &mut Vec<String>) -> anyhow::Result<Option<String>> {
+async fn take_agent_name(
+    client: &HostClient,
+    words: &mut Vec<String>,
+) -> anyhow::Result<Option<String>> {
     let [first, _, ..] = &words[..] else { return Ok(None) };
-    let is_agent = super::agents::list_adapters(client).await?.iter().any(|adapter| adapter.slug == *first);
+    let is_agent = super::agents::list_adapters(client)
+        .await?
+        .iter()
+        .any(|adapter| adapter.slug == *first);
     Ok(is_agent.then(|| words.remove(0)))
 }
 
@@ -203,7 +222,11 @@ async fn watch_and_leave(
 }
 
 /// Leaves the turn running from its beginning, and prints the id of the session.
-async fn detach(global: &GlobalOptions, turn: WatchedTurn<'_>, attended: &AttendedTurn) -> anyhow::Result<Exit> {
+async fn detach(
+    global: &GlobalOptions,
+    turn: WatchedTurn<'_>,
+    attended: &AttendedTurn,
+) -> anyhow::Result<Exit> {
     if let Err(error) = attended.hand_over(global) {
         // The session must not go on without what it was started with.
         end_session(turn.client, turn.session, EndRoute::Kill).await?;
@@ -238,14 +261,25 @@ fn describe_kept(turn: WatchedTurn<'_>) -> String {
 
 /// Ends the session as its turn ended. Returns false if it has ended or ends by itself: its history shall show the true
 /// reason.
-pub(super) async fn leave_session(turn: WatchedTurn<'_>, end: Option<&WatchEnd>) -> anyhow::Result<bool> {
+pub(super) async fn leave_session(
+    turn: WatchedTurn<'_>,
+    end: Option<&WatchEnd>,
+) -> anyhow::Result<bool> {
     let route = match end {
         Some(WatchEnd::Session) => return Ok(false),
-        Some(WatchEnd::Turn(reason)) if matches!(reason.as_str(), "agent_exited" | "start_failed") => {
+        Some(WatchEnd::Turn(reason))
+            if matches!(reason.as_str(), "agent_exited" | "start_failed") =>
+        {
             return Ok(false);
         }
         Some(WatchEnd::Turn(_)) => EndRoute::Finish,
-        Some(WatchEnd::Left | WatchEnd::Detached(_) | WatchEnd::Unread | WatchEnd::Unanswered | WatchEnd::TimedOut)
+        Some(
+            WatchEnd::Left
+            | WatchEnd::Detached(_)
+            | WatchEnd::Unread
+            | WatchEnd::Unanswered
+            | WatchEnd::TimedOut,
+        )
         | None => EndRoute::Kill,
     };
     end_session(turn.client, turn.session, route).await?;
@@ -261,7 +295,11 @@ async fn build_spawn_args(
     let mut args = SpawnArgs {
         prompt: text.map(Content::from_text),
         label: verb.label.clone(),
-        on_label: verb.label.is_some().then_some(if verb.take_label { OnLabel::Take } else { OnLabel::Refuse }),
+        on_label: verb.label.is_some().then_some(if verb.take_label {
+            OnLabel::Take
+        } else {
+            OnLabel::Refuse
+        }),
         mode: verb.mode.clone(),
         workspace_slug: verb.workspace.clone(),
         ..build_plain_spawn(client, adapter).await?
@@ -272,15 +310,21 @@ async fn build_spawn_args(
     if verb.workspace.is_some() {
         args.cwd = None;
     }
-    let directories: Vec<String> =
-        verb.add_dir.iter().map(|dir| client.absolute_path(dir)).collect::<anyhow::Result<_>>()?;
+    let directories: Vec<String> = verb
+        .add_dir
+        .iter()
+        .map(|dir| client.absolute_path(dir))
+        .collect::<anyhow::Result<_>>()?;
     args.additional_directories = Some(directories).filter(|directories| !directories.is_empty());
     let mut options = BTreeMap::new();
     for option in &verb.option {
         let (name, value) = option.split_once('=').ok_or_else(|| {
             Failure::new(
                 Exit::Usage,
-                format!("{option} is not an option; write it like --option model=large", option = quote(option)),
+                format!(
+                    "{option} is not an option; write it like --option model=large",
+                    option = quote(option)
+                ),
             )
         })?;
         options.insert(name.to_owned(), option_value(value));
@@ -291,10 +335,18 @@ async fn build_spawn_args(
 
 /// Returns the arguments of a session of this agent in the current directory. On another machine it is for the workspace that is
 /// used there.
-pub(super) async fn build_plain_spawn(client: &HostClient, adapter: &str) -> anyhow::Result<SpawnArgs> {
+pub(super) async fn build_plain_spawn(
+    client: &HostClient,
+    adapter: &str,
+) -> anyhow::Result<SpawnArgs> {
     let cwd = if client.is_remote() { None } else { Some(client.absolute_path(Path::new("."))?) };
     let env = Some(collect_environment(client, adapter).await);
-    Ok(SpawnArgs { adapter: adapter.to_owned(), env, cwd, ..SpawnArgs::default() })
+    Ok(SpawnArgs {
+        adapter: adapter.to_owned(),
+        env,
+        cwd,
+        ..SpawnArgs::default()
+    })
 }
 
 /// Parses an option's value: booleans and numbers as such, anything else as text.
@@ -308,7 +360,10 @@ fn option_value(text: &str) -> Value {
 /// Returns the variables that the agent may get (rule 8.7): the path, the locale, and those that its adapter names.
 async fn collect_environment(client: &HostClient, adapter: &str) -> BTreeMap<String, String> {
     let known = super::agents::list_adapters(client).await.unwrap_or_default();
-    let wanted = known.into_iter().find(|known| known.slug == adapter).map(|known| known.variables);
+    let wanted = known
+        .into_iter()
+        .find(|known| known.slug == adapter)
+        .map(|known| known.variables);
     client.forwarded_environment(&wanted.unwrap_or_default())
 }
 
@@ -325,7 +380,10 @@ async fn end_session(client: &HostClient, session: &str, route: EndRoute) -> any
         EndRoute::Finish => "finish",
         EndRoute::Kill => "kill",
     };
-    client.send_call(&HostCall::post_empty(url_path(&["sessions", session, route]))).await.map(drop)
+    client
+        .send_call(&HostCall::post_empty(url_path(&["sessions", session, route])))
+        .await
+        .map(drop)
 }
 
 #[cfg(test)]
@@ -336,7 +394,13 @@ mod tests {
     #[test]
     fn hint_about_a_kept_session_names_its_label() {
         let client = HostClient::unconnected(HostAddress::Socket("/nonexistent/wharf.sock".into()));
-        let turn = WatchedTurn { client: &client, session: "sess_1", name: "docs", prompt: "p", agent: "a" };
+        let turn = WatchedTurn {
+            client: &client,
+            session: "sess_1",
+            name: "docs",
+            prompt: "p",
+            agent: "a",
+        };
         assert_eq!(describe_kept(turn), "kept as sess_1; go on with: wharf prompt docs TEXT");
     }
 }

@@ -70,24 +70,37 @@ pub(crate) async fn run(global: &GlobalOptions, verb: SearchVerb) -> anyhow::Res
         output::print_line(&to_json(&found)?);
         return Ok(Exit::Ok);
     }
-    let hits: Vec<SearchHit> =
-        found.hits.iter().map(|hit| wharf_json::read_own(hit.get().as_bytes())).collect::<Result<_, _>>()?;
+    let hits: Vec<SearchHit> = found
+        .hits
+        .iter()
+        .map(|hit| wharf_json::read_own(hit.get().as_bytes()))
+        .collect::<Result<_, _>>()?;
     let screen = global.screen();
     print_hits(&client, screen, &hits).await?;
     if hits.is_empty() && screen.terminal {
         output::print_note("nothing was found");
     }
     if found.pending > 0 {
-        output::print_note(&format!("{} sessions are not searched yet; try again in a moment", found.pending));
+        output::print_note(&format!(
+            "{} sessions are not searched yet; try again in a moment",
+            found.pending
+        ));
     }
     if found.next_cursor.is_some() && screen.terminal {
-        output::print_note(&format!("there may be older hits: -n {}", verb.limit.saturating_mul(2)));
+        output::print_note(&format!(
+            "there may be older hits: -n {}",
+            verb.limit.saturating_mul(2)
+        ));
     }
     Ok(Exit::Ok)
 }
 
 /// Reads pages until there are enough hits. A page may have few hits, or none, and yet be followed by others.
-async fn search(client: &HostClient, verb: &SearchVerb, session: Option<&str>) -> anyhow::Result<RawSearchPage> {
+async fn search(
+    client: &HostClient,
+    verb: &SearchVerb,
+    session: Option<&str>,
+) -> anyhow::Result<RawSearchPage> {
     let kinds = Some(verb.kind.join(",")).filter(|kinds| !kinds.is_empty());
     let words = verb.words.join(" ");
     let filters = [
@@ -102,8 +115,9 @@ async fn search(client: &HostClient, verb: &SearchVerb, session: Option<&str>) -
     loop {
         let limit = (verb.limit - found.hits.len()).min(MAX_PAGE_HITS);
         let cursor = query_part("cursor", found.next_cursor.as_deref());
-        let page: RawSearchPage =
-            client.fetch_json(&HostCall::get(format!("/search?limit={limit}{filters}{cursor}"))).await?;
+        let page: RawSearchPage = client
+            .fetch_json(&HostCall::get(format!("/search?limit={limit}{filters}{cursor}")))
+            .await?;
         found.hits.extend(page.hits);
         (found.fold, found.next_cursor) = (page.fold, page.next_cursor);
         found.pending = found.pending.max(page.pending);
@@ -120,7 +134,12 @@ fn to_json(found: &RawSearchPage) -> anyhow::Result<String> {
         Some(cursor) => format!(",\"nextCursor\":{}", json!(cursor)),
         None => String::new(),
     };
-    Ok(format!(r#"{{"fold":{},"hits":[{}]{cursor},"pending":{}}}"#, found.fold, hits.join(","), found.pending))
+    Ok(format!(
+        r#"{{"fold":{},"hits":[{}]{cursor},"pending":{}}}"#,
+        found.fold,
+        hits.join(","),
+        found.pending
+    ))
 }
 
 async fn print_hits(client: &HostClient, screen: Screen, hits: &[SearchHit]) -> anyhow::Result<()> {
@@ -131,7 +150,9 @@ async fn print_hits(client: &HostClient, screen: Screen, hits: &[SearchHit]) -> 
     let now = times::now_millis();
     for hit in hits {
         let lines = if screen.terminal {
-            let id = short.get(&hit.session).map_or_else(|| session_ref::short_id(&hit.session), String::as_str);
+            let id = short
+                .get(&hit.session)
+                .map_or_else(|| session_ref::short_id(&hit.session), String::as_str);
             format_hit(screen, hit, id, now)
         } else {
             plain_hit(hit)
@@ -166,7 +187,11 @@ fn format_hit(screen: Screen, hit: &SearchHit, id: &str, now: u64) -> String {
         screen.paint(style, &to_printable(&part.text))
     });
     let snippet: String = parts.collect();
-    format!("{}{}\n    {snippet}", screen.paint(TextStyle::Strong, id), screen.paint(TextStyle::Faint, &details))
+    format!(
+        "{}{}\n    {snippet}",
+        screen.paint(TextStyle::Strong, id),
+        screen.paint(TextStyle::Faint, &details)
+    )
 }
 
 /// Returns the tab-separated line of a hit. The columns are part of the interface: see docs/cli.md.

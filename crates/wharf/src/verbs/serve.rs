@@ -96,7 +96,10 @@ pub(crate) fn run(global: &GlobalOptions, serve: ServeVerb) -> anyhow::Result<()
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
     runtime.block_on(run_host(global, config, &serve, set_log_filter))
 }
 
@@ -121,7 +124,8 @@ async fn run_host(
     let socket = state_dir.join("wharf.sock");
     let server = Server::bind(host, tokens, &socket)?;
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    crate::memory_return::start_returning_memory().context("starting the thread that returns memory")?;
+    crate::memory_return::start_returning_memory()
+        .context("starting the thread that returns memory")?;
     let url = server.url().to_owned();
     let is_greeted = !serve.json && global.screen().terminal;
     // The greeting says it. The port of the other program is never named: a user might open it.
@@ -155,7 +159,10 @@ async fn run_host(
     };
     server.run(stop).await;
     if is_gone {
-        bail!("the state directory {} was deleted, moved or replaced while the host ran", state_dir.display());
+        bail!(
+            "the state directory {} was deleted, moved or replaced while the host ran",
+            state_dir.display()
+        );
     }
     Ok(())
 }
@@ -185,7 +192,11 @@ async fn follow_log_level(host: Host, set_log_filter: SetLogFilter) {
 
 /// Returns the sources of the configuration, without flags of `wharf serve`.
 pub(crate) fn config_sources(global: &GlobalOptions) -> anyhow::Result<ConfigSources> {
-    Ok(ConfigSources::new(Some(global.config_path()?), global.config_file().is_some(), &own_variables())?)
+    Ok(ConfigSources::new(
+        Some(global.config_path()?),
+        global.config_file().is_some(),
+        &own_variables(),
+    )?)
 }
 
 /// Returns the configuration of a host that is started without flags of its own.
@@ -207,19 +218,33 @@ fn finish_config(global: &GlobalOptions, mut config: Config) -> anyhow::Result<C
 }
 
 fn build_config(global: &GlobalOptions, serve: &ServeVerb) -> anyhow::Result<Config> {
-    let sources = ConfigSources::new(Some(global.config_path()?), serve.requires_file(global), &own_variables())?;
+    let sources = ConfigSources::new(
+        Some(global.config_path()?),
+        serve.requires_file(global),
+        &own_variables(),
+    )?;
     build_config_from(sources, global, serve)
 }
 
-fn build_config_from(mut sources: ConfigSources, global: &GlobalOptions, serve: &ServeVerb) -> anyhow::Result<Config> {
+fn build_config_from(
+    mut sources: ConfigSources,
+    global: &GlobalOptions,
+    serve: &ServeVerb,
+) -> anyhow::Result<Config> {
     add_flags(&mut sources, serve)?;
     let mut config = finish_config(global, sources.load()?)?;
     config.serves = true;
-    config.log_file = serve.log_file.as_ref().map(std::path::absolute).transpose().context("finding the log file")?;
+    config.log_file = serve
+        .log_file
+        .as_ref()
+        .map(std::path::absolute)
+        .transpose()
+        .context("finding the log file")?;
     config.insecure_no_tls = serve.insecure_no_tls;
     config.process = describe_process(serve.started_as.as_deref());
     // A program that starts a host in the foreground may count on an address that it knows (rule 11.5).
-    config.takes_free_port = config.process.started_as != StartKind::Foreground || global.screen().terminal;
+    config.takes_free_port =
+        config.process.started_as != StartKind::Foreground || global.screen().terminal;
     config.check_agents()?;
     Ok(config)
 }
@@ -231,13 +256,20 @@ pub(super) fn check_start(
     variables: &[(String, String)],
     own: Option<SocketAddr>,
 ) -> Result<(), Failure> {
-    let refused = |why: String| Failure::new(Exit::Usage, format!("the settings cannot be used: {why}"));
+    let refused =
+        |why: String| Failure::new(Exit::Usage, format!("the settings cannot be used: {why}"));
     let words = std::iter::once("wharf").chain(arguments.iter().map(String::as_str));
     let parsed = crate::Cli::try_parse_from(words).map_err(|error| refused(error.to_string()))?;
-    let Some(crate::Verb::Serve(serve)) = parsed.verb else { return Err(refused("they start no host".to_owned())) };
+    let Some(crate::Verb::Serve(serve)) = parsed.verb else {
+        return Err(refused("they start no host".to_owned()));
+    };
     let check = || -> anyhow::Result<()> {
         let global = &parsed.global;
-        let sources = ConfigSources::new(Some(global.config_path()?), serve.requires_file(global), variables)?;
+        let sources = ConfigSources::new(
+            Some(global.config_path()?),
+            serve.requires_file(global),
+            variables,
+        )?;
         let config = build_config_from(sources, global, &serve)?;
         start_check::check_startable(&config, own)?;
         Ok(())
@@ -247,7 +279,8 @@ pub(super) fn check_start(
 
 /// Describes how this process was started, so that it can be started again.
 fn describe_process(started_as: Option<&str>) -> HostProcess {
-    let (started_as, service) = match started_as.map(|how| how.split_once(':').unwrap_or((how, ""))) {
+    let (started_as, service) = match started_as.map(|how| how.split_once(':').unwrap_or((how, "")))
+    {
         Some(("service", name)) => (StartKind::Service, Some(name.to_owned())),
         Some(("background", _)) => (StartKind::Background, None),
         Some(_) | None => (StartKind::Foreground, None),
@@ -267,7 +300,11 @@ fn add_flags(sources: &mut ConfigSources, serve: &ServeVerb) -> anyhow::Result<(
         ("--auth", "auth", serve.auth.map(|auth| auth.as_str().to_owned())),
         ("--log-format", "log_format", serve.log_format.map(|format| format.as_str().to_owned())),
         ("--replay-turns", "amux.replay_turns", serve.replay_turns.map(|turns| turns.to_string())),
-        ("--session-ttl-seconds", "session.idle_ttl", serve.session_ttl_seconds.map(|seconds| format!("{seconds}s"))),
+        (
+            "--session-ttl-seconds",
+            "session.idle_ttl",
+            serve.session_ttl_seconds.map(|seconds| format!("{seconds}s")),
+        ),
         ("--agent", "default_agent", serve.agent.clone()),
     ];
     for (flag, key, value) in words {
@@ -282,14 +319,20 @@ fn add_flags(sources: &mut ConfigSources, serve: &ServeVerb) -> anyhow::Result<(
     ];
     for (flag, key, path) in paths {
         let Some(path) = path else { continue };
-        let path = std::path::absolute(path).with_context(|| format!("finding {}", path.display()))?;
-        let path = path.to_str().with_context(|| format!("reading {flag}: {} is not UTF-8", path.display()))?;
+        let path =
+            std::path::absolute(path).with_context(|| format!("finding {}", path.display()))?;
+        let path = path
+            .to_str()
+            .with_context(|| format!("reading {flag}: {} is not UTF-8", path.display()))?;
         sources.add_flag(flag, key, path.to_owned());
     }
     if let Some(line) = &serve.agent_cmd {
-        let command = wharf_host::split_command(line).with_context(|| format!("reading --agent-cmd {line:?}"))?;
+        let command = wharf_host::split_command(line)
+            .with_context(|| format!("reading --agent-cmd {line:?}"))?;
         if command.is_empty() {
-            bail!("--agent-cmd is empty; give a command, for example --agent-cmd \"claude-agent-acp\"");
+            bail!(
+                "--agent-cmd is empty; give a command, for example --agent-cmd \"claude-agent-acp\""
+            );
         }
         sources.add_flag("--agent-cmd", &format!("agents.{COMMAND_LINE_AGENT}.command"), command);
         sources.add_flag("--agent-cmd", "default_agent", COMMAND_LINE_AGENT);
@@ -299,8 +342,9 @@ fn add_flags(sources: &mut ConfigSources, serve: &ServeVerb) -> anyhow::Result<(
 
 /// Returns `address` with another host or port.
 fn join_address(address: &str, host: Option<&str>, port: Option<u16>) -> anyhow::Result<String> {
-    let (old_host, old_port) =
-        address.rsplit_once(':').with_context(|| format!("reading listen {address:?}: it has no port"))?;
+    let (old_host, old_port) = address
+        .rsplit_once(':')
+        .with_context(|| format!("reading listen {address:?}: it has no port"))?;
     let host = match host {
         Some(host) if host.contains(':') && !host.starts_with('[') => format!("[{host}]"),
         Some(host) => host.to_owned(),
@@ -312,7 +356,8 @@ fn join_address(address: &str, host: Option<&str>, port: Option<u16>) -> anyhow:
 /// Prints the first lines: commands to try on a terminal, else only the address.
 fn print_greeting(global: &GlobalOptions, server: &Server, sign_in: Option<String>, host: &Host) {
     let config = host.config();
-    let (installed, missing): (Vec<_>, Vec<_>) = config.adapters().list().into_iter().partition(|info| info.installed);
+    let (installed, missing): (Vec<_>, Vec<_>) =
+        config.adapters().list().into_iter().partition(|info| info.installed);
     let home = std::env::var("HOME").ok();
     let greeting = Greeting {
         url: server.url().to_owned(),
@@ -321,11 +366,19 @@ fn print_greeting(global: &GlobalOptions, server: &Server, sign_in: Option<Strin
             .and_then(|_| server.address().ok())
             .map(|it| connect::describe_new_port(it.port())),
         sign_in,
-        command: greeting::find_command(&config.program, &config.state_dir, paths::default_state_dir().ok().as_deref()),
+        command: greeting::find_command(
+            &config.program,
+            &config.state_dir,
+            paths::default_state_dir().ok().as_deref(),
+        ),
         agents: installed.into_iter().map(|info| info.slug).collect(),
         missing_agents: missing.len(),
         sessions: host.descriptors().len(),
-        state_dir: shorten_path(&config.state_dir.display().to_string(), home.as_deref(), usize::MAX),
+        state_dir: shorten_path(
+            &config.state_dir.display().to_string(),
+            home.as_deref(),
+            usize::MAX,
+        ),
     };
     for line in greeting.to_lines(global.screen()) {
         output::print_line(&line);
@@ -337,9 +390,13 @@ type SetLogFilter = Box<dyn Fn(EnvFilter) -> anyhow::Result<()> + Send + Sync>;
 
 /// Reads a level or a filter of `tracing`.
 pub(crate) fn parse_log_filter(wanted: &str) -> anyhow::Result<EnvFilter> {
-    let filter = EnvFilter::try_new(wanted).with_context(|| format!("reading log_level {wanted:?}"))?;
+    let filter =
+        EnvFilter::try_new(wanted).with_context(|| format!("reading log_level {wanted:?}"))?;
     // Libraries log whole messages and headers, and those hold prompts and tokens.
-    Ok(QUIET_TARGETS.iter().filter_map(|quiet| quiet.parse().ok()).fold(filter, EnvFilter::add_directive))
+    Ok(QUIET_TARGETS
+        .iter()
+        .filter_map(|quiet| quiet.parse().ok())
+        .fold(filter, EnvFilter::add_directive))
 }
 
 /// Starts a log whose filter can be replaced.
@@ -356,7 +413,10 @@ macro_rules! init_log {
 fn start_log(config: &Config, colours: bool) -> anyhow::Result<SetLogFilter> {
     let filter = parse_log_filter(&config.log_level)?;
     // The subscriber would report its errors with `eprintln!`, which panics if stderr cannot be written.
-    let output = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).log_internal_errors(false);
+    let output = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .log_internal_errors(false);
     let set_filter: SetLogFilter = match (&config.log_file, config.log_format) {
         (Some(path), LogFormat::Text) => {
             init_log!(output.with_ansi(false).with_writer(RotatedLogFile::open(path)?))
@@ -364,8 +424,12 @@ fn start_log(config: &Config, colours: bool) -> anyhow::Result<SetLogFilter> {
         (Some(path), LogFormat::Json) => {
             init_log!(output.json().flatten_event(true).with_writer(RotatedLogFile::open(path)?))
         }
-        (None, LogFormat::Text) => init_log!(output.with_ansi(colours).with_writer(LogWriter::STDERR)),
-        (None, LogFormat::Json) => init_log!(output.json().flatten_event(true).with_writer(LogWriter::STDERR)),
+        (None, LogFormat::Text) => {
+            init_log!(output.with_ansi(colours).with_writer(LogWriter::STDERR))
+        }
+        (None, LogFormat::Json) => {
+            init_log!(output.json().flatten_event(true).with_writer(LogWriter::STDERR))
+        }
     };
     log_panics();
     Ok(set_filter)

@@ -54,13 +54,17 @@ pub(crate) struct SessionsVerb {
 impl SessionsVerb {
     /// Returns true if the options select this session.
     fn is_wanted(&self, session: &SessionInfo) -> bool {
-        let is_listed = self.all || self.filter.iter().any(SessionFilter::includes_ended) || is_current(session);
+        let is_listed = self.all
+            || self.filter.iter().any(SessionFilter::includes_ended)
+            || is_current(session);
         is_listed && self.is_selected(session)
     }
 
     /// Returns true if the options select this session when ended and archived ones are listed, too.
     fn is_selected(&self, session: &SessionInfo) -> bool {
-        let is = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
+        let is = |wanted: &Option<String>, value: &str| {
+            wanted.as_deref().is_none_or(|wanted| wanted == value)
+        };
         is(&self.agent, &session.adapter_slug)
             && is(&self.workspace, &session.workspace_slug)
             && self.filter.iter().all(|filter| filter.matches(session))
@@ -104,8 +108,9 @@ impl SessionsVerb {
 
 /// Returns true if the list shows the session by default: it lives, sleeps or could not come back, and is not archived.
 fn is_current(session: &SessionInfo) -> bool {
-    let can_go_on =
-        session.status.is_alive() || session_state::is_asleep(session) || session_state::has_failed_to_return(session);
+    let can_go_on = session.status.is_alive()
+        || session_state::is_asleep(session)
+        || session_state::has_failed_to_return(session);
     can_go_on && !session.archived
 }
 
@@ -115,7 +120,12 @@ fn sort_key(session: &SessionInfo) -> (u8, std::cmp::Reverse<&str>) {
         Some(AttentionState::NeedsAnswer) => 0,
         Some(AttentionState::Failed) => 1,
         Some(AttentionState::Finished) => 2,
-        Some(AttentionState::Parked | AttentionState::Working | AttentionState::Quiet | AttentionState::Other(_))
+        Some(
+            AttentionState::Parked
+            | AttentionState::Working
+            | AttentionState::Quiet
+            | AttentionState::Other(_),
+        )
         | None => 3,
     };
     (urgency, std::cmp::Reverse(&session.id))
@@ -132,15 +142,19 @@ pub(crate) async fn run(global: &GlobalOptions, verb: SessionsVerb) -> anyhow::R
         return watch::watch_sessions(&client, screen, &verb).await;
     }
     let all = session_ref::list_sessions(&client, "").await?;
-    let mut listed: Vec<&ListedSession> = all.iter().filter(|listed| verb.is_wanted(&listed.session)).collect();
+    let mut listed: Vec<&ListedSession> =
+        all.iter().filter(|listed| verb.is_wanted(&listed.session)).collect();
     listed.sort_by(|a, b| sort_key(&a.session).cmp(&sort_key(&b.session)));
     if let Some(fields) = &verb.json {
-        let sessions: Result<Vec<String>, _> = listed.iter().map(|listed| fields.choose(&listed.json)).collect();
+        let sessions: Result<Vec<String>, _> =
+            listed.iter().map(|listed| fields.choose(&listed.json)).collect();
         output::print_line(&format!(r#"{{"sessions":[{}]}}"#, sessions?.join(",")));
         return Ok(Exit::Ok);
     }
     let sessions: Vec<&SessionInfo> = listed.iter().map(|listed| &listed.session).collect();
-    verb.format_sessions(screen, &sessions).iter().for_each(|line| output::print_line(line));
+    verb.format_sessions(screen, &sessions)
+        .iter()
+        .for_each(|line| output::print_line(line));
     let all: Vec<&SessionInfo> = all.iter().map(|listed| &listed.session).collect();
     if verb.quiet {
         return Ok(Exit::Ok);
@@ -156,19 +170,27 @@ pub(crate) async fn run(global: &GlobalOptions, verb: SessionsVerb) -> anyhow::R
 /// Returns how many sessions the list leaves out that the options select otherwise, and how to see them. An archived session
 /// counts as archived alone.
 fn count_left_out(verb: &SessionsVerb, all: &[&SessionInfo]) -> Option<String> {
-    let left_out = || all.iter().filter(|session| verb.is_selected(session) && !verb.is_wanted(session));
+    let left_out = || {
+        all.iter()
+            .filter(|session| verb.is_selected(session) && !verb.is_wanted(session))
+    };
     let archived = left_out().filter(|session| session.archived).count();
     let ended = left_out().count() - archived;
-    let counts = [(ended, "ended"), (archived, "archived")].into_iter().filter(|(count, _)| *count > 0);
+    let counts = [(ended, "ended"), (archived, "archived")]
+        .into_iter()
+        .filter(|(count, _)| *count > 0);
     let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
     (!counts.is_empty()).then(|| format!("{}: wharf ls -a", counts.join(", ")))
 }
 
 /// Returns why nothing is listed, and what to do next.
 fn explain_empty_list(verb: &SessionsVerb, all: &[&SessionInfo]) -> String {
-    let left_out = count_left_out(verb, all).map(|counts| format!(" ({counts})")).unwrap_or_default();
+    let left_out = count_left_out(verb, all)
+        .map(|counts| format!(" ({counts})"))
+        .unwrap_or_default();
     if verb.is_narrowed() && !all.is_empty() {
-        let advice = if left_out.is_empty() { "; to see all: wharf sessions -a" } else { left_out.as_str() };
+        let advice =
+            if left_out.is_empty() { "; to see all: wharf sessions -a" } else { left_out.as_str() };
         return format!("no session fits{advice}");
     }
     format!("no live sessions{left_out}. Start one: wharf run demo tour")
@@ -202,17 +224,29 @@ mod tests {
 
     #[test]
     fn list_says_how_many_sessions_it_leaves_out() {
-        let living = [session(1, "running", false), session(2, "running", true), session(3, "killed", true)];
+        let living =
+            [session(1, "running", false), session(2, "running", true), session(3, "killed", true)];
         let ended = session(4, "killed", false);
-        let left_out = |arguments: &[&str], all: &[&SessionInfo]| count_left_out(&verb(arguments), all);
+        let left_out =
+            |arguments: &[&str], all: &[&SessionInfo]| count_left_out(&verb(arguments), all);
         let all: Vec<&SessionInfo> = living.iter().chain([&ended]).collect();
         assert_eq!(left_out(&[], &all).as_deref(), Some("1 ended, 2 archived: wharf ls -a"));
         assert_eq!(left_out(&[], &all[..1]), None);
         assert_eq!(left_out(&["-a"], &all), None, "nothing is left out");
-        assert_eq!(left_out(&["--agent", "claude"], &all), None, "only sessions that the options select");
-        assert_eq!(left_out(&["-f", "archived=false"], &all).as_deref(), Some("1 ended: wharf ls -a"));
+        assert_eq!(
+            left_out(&["--agent", "claude"], &all),
+            None,
+            "only sessions that the options select"
+        );
+        assert_eq!(
+            left_out(&["-f", "archived=false"], &all).as_deref(),
+            Some("1 ended: wharf ls -a")
+        );
         let empty = explain_empty_list(&verb(&[]), &all[1..]);
-        assert_eq!(empty, "no live sessions (1 ended, 2 archived: wharf ls -a). Start one: wharf run demo tour");
+        assert_eq!(
+            empty,
+            "no live sessions (1 ended, 2 archived: wharf ls -a). Start one: wharf run demo tour"
+        );
         assert_eq!(
             explain_empty_list(&verb(&["--agent", "claude"]), &all),
             "no session fits; to see all: wharf sessions -a"

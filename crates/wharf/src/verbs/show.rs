@@ -24,7 +24,11 @@ pub(crate) async fn run(global: &GlobalOptions, verb: ShowVerb) -> anyhow::Resul
     let session = session_ref::find_session(&client, verb.id.as_deref()).await?;
     if verb.json {
         output::print_line(
-            client.send_call(&HostCall::get(url_path(&["sessions", &session.id]))).await?.text().trim_end(),
+            client
+                .send_call(&HostCall::get(url_path(&["sessions", &session.id])))
+                .await?
+                .text()
+                .trim_end(),
         );
         return Ok(Exit::Ok);
     }
@@ -42,17 +46,26 @@ pub(crate) async fn run(global: &GlobalOptions, verb: ShowVerb) -> anyhow::Resul
 
 fn session_rows(screen: Screen, session: &SessionInfo) -> Vec<(&'static str, String, TextStyle)> {
     let now = times::now_millis();
-    let when =
-        |at: &String| if screen.terminal { format!("{} ({at})", times::format_ago(at, now)) } else { at.clone() };
+    let when = |at: &String| {
+        if screen.terminal { format!("{} ({at})", times::format_ago(at, now)) } else { at.clone() }
+    };
     let (word, style) = session_state::state_word(session);
     let attention_style = session_state::list_word(session).1;
-    let over = if session.resources.is_some_and(|used| used.over_limit) { TextStyle::Bad } else { TextStyle::Plain };
+    let over = if session.resources.is_some_and(|used| used.over_limit) {
+        TextStyle::Bad
+    } else {
+        TextStyle::Plain
+    };
     let some = |value: &Option<String>| value.clone().unwrap_or_default();
     let rows = [
         ("id", session.id.clone(), TextStyle::Strong),
         ("state", word.to_owned(), style),
         // One word for a person: the status of a sleeping session is that of its last agent, which says nothing about it.
-        ("status", if screen.terminal { String::new() } else { session.status.to_string() }, TextStyle::Plain),
+        (
+            "status",
+            if screen.terminal { String::new() } else { session.status.to_string() },
+            TextStyle::Plain,
+        ),
         ("turn", session.turn.to_string(), TextStyle::Plain),
         ("attention", attention_text(session), attention_style),
         ("queued", session.queued.to_string(), TextStyle::Plain),
@@ -61,7 +74,11 @@ fn session_rows(screen: Screen, session: &SessionInfo) -> Vec<(&'static str, Str
         ("workspace", session.workspace_slug.clone(), TextStyle::Plain),
         ("directory", session.cwd.clone(), TextStyle::Plain),
         ("parent", some(&session.parent_session_id), TextStyle::Plain),
-        ("depth", session.depth.map(|depth| depth.to_string()).unwrap_or_default(), TextStyle::Plain),
+        (
+            "depth",
+            session.depth.map(|depth| depth.to_string()).unwrap_or_default(),
+            TextStyle::Plain,
+        ),
         ("label", some(&session.label), TextStyle::Plain),
         ("name", some(&session.name), TextStyle::Plain),
         ("title", some(&session.title), TextStyle::Plain),
@@ -69,18 +86,34 @@ fn session_rows(screen: Screen, session: &SessionInfo) -> Vec<(&'static str, Str
         ("started", when(&session.started_at), TextStyle::Plain),
         ("output", session.last_output_at.as_ref().map(when).unwrap_or_default(), TextStyle::Plain),
         ("ended", session.ended_at.as_ref().map(when).unwrap_or_default(), TextStyle::Plain),
-        ("because", session.end_reason.as_ref().map(ToString::to_string).unwrap_or_default(), TextStyle::Plain),
-        ("exit code", session.exit_code.map(|code| code.to_string()).unwrap_or_default(), TextStyle::Plain),
-        ("paused", session.paused.as_ref().map(ToString::to_string).unwrap_or_default(), TextStyle::Bad),
+        (
+            "because",
+            session.end_reason.as_ref().map(ToString::to_string).unwrap_or_default(),
+            TextStyle::Plain,
+        ),
+        (
+            "exit code",
+            session.exit_code.map(|code| code.to_string()).unwrap_or_default(),
+            TextStyle::Plain,
+        ),
+        (
+            "paused",
+            session.paused.as_ref().map(ToString::to_string).unwrap_or_default(),
+            TextStyle::Bad,
+        ),
         ("message", some(&session.message), TextStyle::Bad),
         (
             "memory",
-            resource_figure(screen, session, |used| (used.memory_bytes, text::format_size(used.memory_bytes))),
+            resource_figure(screen, session, |used| {
+                (used.memory_bytes, text::format_size(used.memory_bytes))
+            }),
             over,
         ),
         (
             "cpu",
-            resource_figure(screen, session, |used| (used.cpu_millis, times::format_duration(used.cpu_millis))),
+            resource_figure(screen, session, |used| {
+                (used.cpu_millis, times::format_duration(used.cpu_millis))
+            }),
             TextStyle::Plain,
         ),
         (
@@ -88,15 +121,27 @@ fn session_rows(screen: Screen, session: &SessionInfo) -> Vec<(&'static str, Str
             resource_figure(screen, session, |used| (used.processes, used.processes.to_string())),
             TextStyle::Plain,
         ),
-        ("kept", session.keeper.as_ref().map(describe_keeper).unwrap_or_default(), TextStyle::Plain),
+        (
+            "kept",
+            session.keeper.as_ref().map(describe_keeper).unwrap_or_default(),
+            TextStyle::Plain,
+        ),
         ("events", session.last_seq.to_string(), TextStyle::Plain),
         (
             "forked from",
-            session.forked_from.as_ref().map(|from| from.session_id.clone()).unwrap_or_default(),
+            session
+                .forked_from
+                .as_ref()
+                .map(|from| from.session_id.clone())
+                .unwrap_or_default(),
             TextStyle::Plain,
         ),
         ("archived", if session.archived { "yes" } else { "" }.to_owned(), TextStyle::Plain),
-        ("next", session_state::explain_return(session).unwrap_or_default().to_owned(), TextStyle::Plain),
+        (
+            "next",
+            session_state::explain_return(session).unwrap_or_default().to_owned(),
+            TextStyle::Plain,
+        ),
     ];
     rows.into_iter().filter(|(_, value, _)| !value.is_empty()).collect()
 }
@@ -118,9 +163,15 @@ fn describe_keeper(keeper: &KeeperInfo) -> String {
 
 /// Returns a figure with a unit for a person, or the plain number (bytes, milliseconds) for a program. Empty if the session
 /// is not measured.
-fn resource_figure(screen: Screen, session: &SessionInfo, figure: impl Fn(ResourceUse) -> (u64, String)) -> String {
+fn resource_figure(
+    screen: Screen,
+    session: &SessionInfo,
+    figure: impl Fn(ResourceUse) -> (u64, String),
+) -> String {
     let shown = session.resources.map(figure);
-    shown.map(|(plain, told)| if screen.terminal { told } else { plain.to_string() }).unwrap_or_default()
+    shown
+        .map(|(plain, told)| if screen.terminal { told } else { plain.to_string() })
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -140,14 +191,24 @@ mod tests {
     fn ended_session_is_in_one_state_and_tells_how_it_comes_back() {
         for (session, state, next) in [
             (session("error", "agent_exited", true), "asleep", Some("the next prompt wakes it")),
-            (session("error", "agent_exited", false), "error", Some("it cannot come back; its history stays")),
+            (
+                session("error", "agent_exited", false),
+                "error",
+                Some("it cannot come back; its history stays"),
+            ),
             (session("killed", "user", true), "killed", Some("wharf resume brings it back")),
             (session("error", "start_failed", true), "error", Some("wharf resume tries again")),
         ] {
             let rows = session_rows(Screen::TERMINAL, &session);
-            let value =
-                |wanted: &str| rows.iter().find(|(name, ..)| *name == wanted).map(|(_, value, _)| value.as_str());
-            assert_eq!((value("state"), value("status"), value("resumable")), (Some(state), None, None));
+            let value = |wanted: &str| {
+                rows.iter()
+                    .find(|(name, ..)| *name == wanted)
+                    .map(|(_, value, _)| value.as_str())
+            };
+            assert_eq!(
+                (value("state"), value("status"), value("resumable")),
+                (Some(state), None, None)
+            );
             assert_eq!(value("next"), next, "{session:?}");
         }
     }

@@ -32,7 +32,10 @@ pub(crate) async fn run(global: &GlobalOptions, verb: StatusVerb) -> anyhow::Res
         Ok(client) => client,
         Err(error) if Failure::exit_of(&error) == Exit::NoHost && !remote => {
             if prints_url {
-                output::print_note(&format!("no host is running for {}; start it: wharf serve", state_dir.display()));
+                output::print_note(&format!(
+                    "no host is running for {}; start it: wharf serve",
+                    state_dir.display()
+                ));
             } else if verb.json {
                 output::print_line(&json!({ "running": false, "stateDir": state_dir }).to_string());
             } else {
@@ -49,9 +52,10 @@ pub(crate) async fn run(global: &GlobalOptions, verb: StatusVerb) -> anyhow::Res
         return print_url(&client, host.as_ref());
     }
     let stale = match &host {
-        Some(HostInfo { settings: Some(_), .. }) => {
-            SettingsView::of_host(global, &client).await.map(|view| view.stale_variables()).unwrap_or_default()
-        }
+        Some(HostInfo { settings: Some(_), .. }) => SettingsView::of_host(global, &client)
+            .await
+            .map(|view| view.stale_variables())
+            .unwrap_or_default(),
         Some(_) | None => Vec::new(),
     };
     let state_dir = match &host {
@@ -61,7 +65,9 @@ pub(crate) async fn run(global: &GlobalOptions, verb: StatusVerb) -> anyhow::Res
     let report = Report { client: &client, host, state_dir, stale };
     if verb.json {
         output::print_line(
-            &report.to_json(answer.and_then(|answer| answer.json().ok()).unwrap_or_default()).to_string(),
+            &report
+                .to_json(answer.and_then(|answer| answer.json().ok()).unwrap_or_default())
+                .to_string(),
         );
     } else {
         report.print_report(global.screen());
@@ -121,7 +127,10 @@ impl Report<'_> {
             ("reached", client.address().remote().map(|remote| remote.options.url.to_string())),
             ("state", Some(state_dir.clone())),
             ("agent", told(|host| host.default_agent.clone())),
-            ("sessions", told(|host| format!("{} live, {} in all", host.sessions.live, host.sessions.total))),
+            (
+                "sessions",
+                told(|host| format!("{} live, {} in all", host.sessions.live, host.sessions.total)),
+            ),
             ("settings", settings.and_then(|settings| settings.file.clone())),
             (
                 "waiting",
@@ -138,7 +147,10 @@ impl Report<'_> {
             (
                 "stale",
                 Some(stale).filter(|it| !it.is_empty()).map(|it| {
-                    format!("started with other values of {}; wharf restart uses those of this shell", it.join(", "))
+                    format!(
+                        "started with other values of {}; wharf restart uses those of this shell",
+                        it.join(", ")
+                    )
                 }),
             ),
         ];

@@ -42,7 +42,8 @@ pub(crate) async fn run(global: &GlobalOptions, verb: StopVerb) -> anyhow::Resul
                 return Ok(Exit::Ok);
             }
             // Only a host ends the agents in order, with their ends in the logs.
-            let agents = if kept == 1 { "1 agent goes".to_owned() } else { format!("{kept} agents go") };
+            let agents =
+                if kept == 1 { "1 agent goes".to_owned() } else { format!("{kept} agents go") };
             output::print_note(&format!(
                 "no host was running, and {agents} on without one: starting a host to end them"
             ));
@@ -52,14 +53,21 @@ pub(crate) async fn run(global: &GlobalOptions, verb: StopVerb) -> anyhow::Resul
     };
     let agents = if verb.keep_agents { StopAgents::Leave } else { StopAgents::End };
     // A host of another version may not tell its turns.
-    let turns = status::describe_host(&client).await.and_then(|host| host.turns).unwrap_or_default();
+    let turns = status::describe_host(&client)
+        .await
+        .and_then(|host| host.turns)
+        .unwrap_or_default();
     let cut = count_cut_turns(turns, agents);
     if cut > 0 && !verb.force && !may_cut_turns(cut, agents)? {
         output::print_note("the host goes on");
         return Ok(Exit::Refused);
     }
     if let Some(pid) = stop_and_wait(&client, agents).await? {
-        let cut_turns = if cut > 0 { format!("; {} cut", describe_turns(cut, "was", "were")) } else { String::new() };
+        let cut_turns = if cut > 0 {
+            format!("; {} cut", describe_turns(cut, "was", "were"))
+        } else {
+            String::new()
+        };
         output::print_line(&format!("stopped (pid {pid}){cut_turns}; every session is on disk"));
     }
     print_kept_agents(global)?;
@@ -78,7 +86,10 @@ const fn count_cut_turns(turns: TurnCount, agents: StopAgents) -> usize {
 fn may_cut_turns(cut: usize, agents: StopAgents) -> anyhow::Result<bool> {
     let turns = describe_turns(cut, "is", "are");
     if output::is_person_present() {
-        return Ok(output::confirm(&format!("{turns} under way and would be cut. Stop the host? [y/N] "), false)?);
+        return Ok(output::confirm(
+            &format!("{turns} under way and would be cut. Stop the host? [y/N] "),
+            false,
+        )?);
     }
     let other_way = match agents {
         StopAgents::End => "leave the agents to the next host (wharf stop --keep-agents)",
@@ -104,7 +115,10 @@ pub(super) fn print_kept_agents(global: &GlobalOptions) -> anyhow::Result<()> {
 }
 
 /// Stops the host and waits until its process has ended. Returns its pid, unless the host does not tell it.
-pub(super) async fn stop_and_wait(client: &HostClient, agents: StopAgents) -> anyhow::Result<Option<u32>> {
+pub(super) async fn stop_and_wait(
+    client: &HostClient,
+    agents: StopAgents,
+) -> anyhow::Result<Option<u32>> {
     let path = match agents {
         StopAgents::End => "/stop",
         StopAgents::Leave => "/stop?agents=leave",
@@ -117,7 +131,10 @@ pub(super) async fn stop_and_wait(client: &HostClient, agents: StopAgents) -> an
     let mut pause = FIRST_POLL_DELAY;
     while is_alive(pid) {
         if Instant::now() >= give_up_at {
-            let words = format!("the host (pid {pid}) is stopping but has not ended in {} s", STOP_TIMEOUT.as_secs());
+            let words = format!(
+                "the host (pid {pid}) is stopping but has not ended in {} s",
+                STOP_TIMEOUT.as_secs()
+            );
             return Err(Failure::new(Exit::Error, words).into());
         }
         tokio::time::sleep(pause).await;
@@ -128,7 +145,10 @@ pub(super) async fn stop_and_wait(client: &HostClient, agents: StopAgents) -> an
 
 /// Returns false for a process that has ended, even if its parent has not reaped it yet.
 fn is_alive(pid: u32) -> bool {
-    let known = i32::try_from(pid).ok().and_then(Pid::from_raw).is_some_and(|pid| test_kill_process(pid).is_ok());
+    let known = i32::try_from(pid)
+        .ok()
+        .and_then(Pid::from_raw)
+        .is_some_and(|pid| test_kill_process(pid).is_ok());
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The state follows the name, which may itself contain brackets.
     let ended = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']));

@@ -92,7 +92,8 @@ struct Code {
 }
 
 pub(super) fn role_parser() -> impl TypedValueParser<Value = Access> {
-    PossibleValuesParser::new(Access::ALL.map(Access::as_str)).try_map(|word| word.parse::<Access>())
+    PossibleValuesParser::new(Access::ALL.map(Access::as_str))
+        .try_map(|word| word.parse::<Access>())
 }
 
 pub(crate) fn run(global: &GlobalOptions, token: TokenVerb) -> anyhow::Result<()> {
@@ -105,7 +106,9 @@ pub(crate) fn run(global: &GlobalOptions, token: TokenVerb) -> anyhow::Result<()
         TokenAction::Create(arguments) => create_token(&state_dir, &tokens, arguments),
         TokenAction::List(arguments) => list_tokens(global.screen(), &tokens, &arguments),
         TokenAction::Revoke(arguments) => revoke_token(&tokens, &arguments),
-        TokenAction::Code(arguments) => super::block_on(make_login_code(global, &arguments)).map(drop),
+        TokenAction::Code(arguments) => {
+            super::block_on(make_login_code(global, &arguments)).map(drop)
+        }
     }
 }
 
@@ -153,7 +156,9 @@ fn list_tokens(screen: Screen, tokens: &TokensFile, arguments: &List) -> anyhow:
     }
     format_tokens(screen, &entries).iter().for_each(|line| output::print_line(line));
     if entries.is_empty() {
-        output::print_note("no tokens but the host's own; make one with: wharf token create --role observer");
+        output::print_note(
+            "no tokens but the host's own; make one with: wharf token create --role observer",
+        );
     }
     Ok(())
 }
@@ -164,7 +169,13 @@ fn format_tokens(screen: Screen, entries: &[TokenEntry]) -> Vec<String> {
     if !screen.terminal {
         let row = |entry: &TokenEntry| {
             let label = entry.label.as_deref().unwrap_or_default();
-            join_with_tabs([&*entry.id, entry.access.as_str(), &entry.created_at, label, &limits(entry)])
+            join_with_tabs([
+                &*entry.id,
+                entry.access.as_str(),
+                &entry.created_at,
+                label,
+                &limits(entry),
+            ])
         };
         return entries.iter().map(row).collect();
     }
@@ -204,15 +215,21 @@ fn revoke_token(tokens: &TokensFile, arguments: &Revoke) -> anyhow::Result<()> {
 
 /// Makes a login code. Only the code goes to stdout.
 async fn make_login_code(global: &GlobalOptions, arguments: &Code) -> anyhow::Result<Exit> {
-    let ttl =
-        arguments.ttl.map(|ttl| ttl.to_std().context("a login does not last for ever; give a --ttl of up to 31d"));
+    let ttl = arguments.ttl.map(|ttl| {
+        ttl.to_std()
+            .context("a login does not last for ever; give a --ttl of up to 31d")
+    });
     let asked = LoginCodeArgs {
         role: arguments.role.map(|role| role.to_string()),
         workspace: arguments.workspace.clone(),
         ttl_seconds: ttl.transpose()?.map(|ttl| ttl.as_secs()),
         code_seconds: None,
     };
-    let made = global.connect_client().await?.send_call(&HostCall::post("/login/codes", &asked)).await?;
+    let made = global
+        .connect_client()
+        .await?
+        .send_call(&HostCall::post("/login/codes", &asked))
+        .await?;
     if arguments.json {
         output::print_line(&made.json::<Value>()?.to_string());
         return Ok(Exit::Ok);
@@ -259,11 +276,17 @@ mod tests {
     fn tokens_have_headings_on_a_terminal_and_tabs_in_a_pipe() {
         let folder = tempfile::tempdir().unwrap();
         let tokens = TokensFile::in_directory(folder.path());
-        let terms = TokenTerms { label: Some("wall".to_owned()), ..TokenTerms::new(Access::Observer) };
+        let terms = TokenTerms {
+            label: Some("wall".to_owned()),
+            ..TokenTerms::new(Access::Observer)
+        };
         let entry = tokens.create(terms).unwrap().entry;
         let lines = format_tokens(Screen::TERMINAL, std::slice::from_ref(&entry));
         let [headings, row] = &lines[..] else { panic!("{lines:?}") };
-        assert_eq!(headings.split_whitespace().collect::<Vec<_>>(), ["TOKEN", "ROLE", "MADE", "LABEL"]);
+        assert_eq!(
+            headings.split_whitespace().collect::<Vec<_>>(),
+            ["TOKEN", "ROLE", "MADE", "LABEL"]
+        );
         assert!(row.contains("observer") && row.contains("wall"), "{row}");
         let plain = format_tokens(Screen::PIPE, std::slice::from_ref(&entry));
         assert_eq!(plain, [format!("{}\tobserver\t{}\twall\t", &*entry.id, entry.created_at)]);

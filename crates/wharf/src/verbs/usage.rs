@@ -3,7 +3,9 @@
 use clap::Args;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use wharf_api::{ContextUse, SessionInfo, TokenUsage, TurnInfo, UsageCost, UsageOfSession, UsageTotal};
+use wharf_api::{
+    ContextUse, SessionInfo, TokenUsage, TurnInfo, UsageCost, UsageOfSession, UsageTotal,
+};
 
 use crate::client::{HostCall, HostClient, query_part};
 use crate::exit::Exit;
@@ -51,7 +53,8 @@ pub(crate) async fn run(global: &GlobalOptions, verb: UsageVerb) -> anyhow::Resu
 }
 
 async fn show_all(client: &HostClient, screen: Screen, verb: &UsageVerb) -> anyhow::Result<Exit> {
-    let filters = query_part("adapter", verb.agent.as_deref()) + &query_part("workspace", verb.workspace.as_deref());
+    let filters = query_part("adapter", verb.agent.as_deref())
+        + &query_part("workspace", verb.workspace.as_deref());
     let (mut sessions, mut cursor): (Vec<Box<RawValue>>, Option<String>) = (Vec::new(), None);
     let total = loop {
         let cursor_part = query_part("cursor", cursor.as_deref());
@@ -65,11 +68,17 @@ async fn show_all(client: &HostClient, screen: Screen, verb: &UsageVerb) -> anyh
     };
     if verb.json {
         let sessions: Vec<&str> = sessions.iter().map(|session| session.get()).collect();
-        output::print_line(&format!(r#"{{"sessions":[{}],"total":{}}}"#, sessions.join(","), total.get()));
+        output::print_line(&format!(
+            r#"{{"sessions":[{}],"total":{}}}"#,
+            sessions.join(","),
+            total.get()
+        ));
         return Ok(Exit::Ok);
     }
-    let sessions: Vec<UsageOfSession> =
-        sessions.iter().map(|session| wharf_json::read_own(session.get().as_bytes())).collect::<Result<_, _>>()?;
+    let sessions: Vec<UsageOfSession> = sessions
+        .iter()
+        .map(|session| wharf_json::read_own(session.get().as_bytes()))
+        .collect::<Result<_, _>>()?;
     if !screen.terminal {
         sessions.iter().for_each(|session| output::print_line(&plain_session(session)));
         return Ok(Exit::Ok);
@@ -78,14 +87,22 @@ async fn show_all(client: &HostClient, screen: Screen, verb: &UsageVerb) -> anyh
         output::print_note("no sessions");
         return Ok(Exit::Ok);
     }
-    session_table(&sessions).to_lines(screen).iter().for_each(|line| output::print_line(line));
+    session_table(&sessions)
+        .to_lines(screen)
+        .iter()
+        .for_each(|line| output::print_line(line));
     let total: UsageTotal = wharf_json::read_own(total.get().as_bytes())?;
     output::print_line("");
     output::print_line(&screen.paint(TextStyle::Strong, &describe_total(&total)));
     Ok(Exit::Ok)
 }
 
-async fn show_session(client: &HostClient, screen: Screen, id: &str, json: bool) -> anyhow::Result<Exit> {
+async fn show_session(
+    client: &HostClient,
+    screen: Screen,
+    id: &str,
+    json: bool,
+) -> anyhow::Result<Exit> {
     let session = session_ref::find_session(client, Some(id)).await?;
     let turns = list_turns(client, &session.id).await?;
     if json {
@@ -96,13 +113,19 @@ async fn show_session(client: &HostClient, screen: Screen, id: &str, json: bool)
         return Ok(Exit::Ok);
     }
     if !screen.terminal {
-        turns.iter().enumerate().for_each(|(place, turn)| output::print_line(&plain_turn(place + 1, turn)));
+        turns
+            .iter()
+            .enumerate()
+            .for_each(|(place, turn)| output::print_line(&plain_turn(place + 1, turn)));
         return Ok(Exit::Ok);
     }
     if turns.is_empty() {
         output::print_note("the session has no turn yet");
     } else {
-        turn_table(&turns).to_lines(screen).iter().for_each(|line| output::print_line(line));
+        turn_table(&turns)
+            .to_lines(screen)
+            .iter()
+            .for_each(|line| output::print_line(line));
         output::print_line("");
     }
     output::print_line(&screen.paint(TextStyle::Strong, &describe_session(&session)));
@@ -110,7 +133,9 @@ async fn show_session(client: &HostClient, screen: Screen, id: &str, json: bool)
 }
 
 fn session_table(sessions: &[UsageOfSession]) -> TextTable {
-    let mut table = TextTable::new(&["ID", "AGENT", "INPUT", "OUTPUT", "CACHED", "TOTAL", "COST", "CONTEXT", "TITLE"]);
+    let mut table = TextTable::new(&[
+        "ID", "AGENT", "INPUT", "OUTPUT", "CACHED", "TOTAL", "COST", "CONTEXT", "TITLE",
+    ]);
     for session in sessions {
         let id = session_ref::short_id(&session.id);
         let agent = &session.adapter_slug;
@@ -118,18 +143,36 @@ fn session_table(sessions: &[UsageOfSession]) -> TextTable {
         // A line of 80 columns has no room for the size of the context besides.
         let context = show_cell(session.context.as_ref().map(format_context_share));
         let title = plain_cell(session.title.as_deref().unwrap_or_default());
-        table.add_row(cells.into_iter().chain(usage_cells(session.usage.as_ref())).chain([context, title]));
+        table.add_row(
+            cells
+                .into_iter()
+                .chain(usage_cells(session.usage.as_ref()))
+                .chain([context, title]),
+        );
     }
     table
 }
 
 fn turn_table(turns: &[TurnInfo]) -> TextTable {
-    let mut table = TextTable::new(&["TURN", "WHEN", "TOOK", "INPUT", "OUTPUT", "CACHED", "TOTAL", "COST", "PROMPT"]);
+    let mut table = TextTable::new(&[
+        "TURN", "WHEN", "TOOK", "INPUT", "OUTPUT", "CACHED", "TOTAL", "COST", "PROMPT",
+    ]);
     let now = times::now_millis();
     for (place, turn) in turns.iter().enumerate() {
-        let when = turn.started_at.as_deref().map(|at| times::format_ago(at, now)).unwrap_or_default();
-        let took = turn.duration_ms.map(times::format_duration).unwrap_or_else(|| turn.state.to_string());
-        let cells = [plain_cell((place + 1).to_string()), styled_cell(TextStyle::Faint, when), plain_cell(took)];
+        let when = turn
+            .started_at
+            .as_deref()
+            .map(|at| times::format_ago(at, now))
+            .unwrap_or_default();
+        let took = turn
+            .duration_ms
+            .map(times::format_duration)
+            .unwrap_or_else(|| turn.state.to_string());
+        let cells = [
+            plain_cell((place + 1).to_string()),
+            styled_cell(TextStyle::Faint, when),
+            plain_cell(took),
+        ];
         let prompt = plain_cell(&turn.summary);
         table.add_row(cells.into_iter().chain(usage_cells(turn.usage.as_ref())).chain([prompt]));
     }
@@ -138,9 +181,12 @@ fn turn_table(turns: &[TurnInfo]) -> TextTable {
 
 /// Returns input, output, cached, total and cost.
 fn usage_cells(usage: Option<&TokenUsage>) -> [Cell; 5] {
-    let number = |member: fn(&TokenUsage) -> Option<u64>| {
-        show_cell(usage.and_then(|usage| member(usage).map(|count| usage.mark_count(&format_count(count)))))
-    };
+    let number =
+        |member: fn(&TokenUsage) -> Option<u64>| {
+            show_cell(usage.and_then(|usage| {
+                member(usage).map(|count| usage.mark_count(&format_count(count)))
+            }))
+        };
     let cost = show_cell(usage.and_then(|usage| usage.cost.as_ref()).map(format_cost));
     [
         number(|usage| usage.input),
@@ -176,7 +222,11 @@ pub(crate) fn format_cost(cost: &UsageCost) -> String {
 }
 
 fn format_context(context: &ContextUse) -> String {
-    let size = if context.size > 0 { format!(" of {}", format_count(context.size)) } else { String::new() };
+    let size = if context.size > 0 {
+        format!(" of {}", format_count(context.size))
+    } else {
+        String::new()
+    };
     format_context_share(context) + &size
 }
 
@@ -187,8 +237,9 @@ fn format_context_share(context: &ContextUse) -> String {
 }
 
 fn describe_total(total: &UsageTotal) -> String {
-    let number =
-        |value: Option<u64>| value.map_or_else(|| UNKNOWN.to_owned(), |count| total.mark_count(&format_count(count)));
+    let number = |value: Option<u64>| {
+        value.map_or_else(|| UNKNOWN.to_owned(), |count| total.mark_count(&format_count(count)))
+    };
     let costs: Vec<String> = total.costs.iter().map(format_cost).collect();
     let cost = if costs.is_empty() { UNKNOWN.to_owned() } else { costs.join(" and ") };
     format!(
@@ -204,8 +255,9 @@ fn describe_total(total: &UsageTotal) -> String {
 
 fn describe_session(session: &SessionInfo) -> String {
     let usage = session.usage.clone().unwrap_or_default();
-    let number =
-        |value: Option<u64>| value.map_or_else(|| UNKNOWN.to_owned(), |count| usage.mark_count(&format_count(count)));
+    let number = |value: Option<u64>| {
+        value.map_or_else(|| UNKNOWN.to_owned(), |count| usage.mark_count(&format_count(count)))
+    };
     format!(
         "input {}, output {}, cached {}, total {}, cost {}, context {}",
         number(usage.input),
@@ -223,7 +275,9 @@ fn plain_usage(usage: Option<&TokenUsage>) -> [String; 6] {
         usage.and_then(member).map(|count| count.to_string()).unwrap_or_default()
     };
     let cost = usage.and_then(|usage| usage.cost.as_ref());
-    let (amount, currency) = cost.map(|cost| (cost.amount.to_string(), cost.currency.clone())).unwrap_or_default();
+    let (amount, currency) = cost
+        .map(|cost| (cost.amount.to_string(), cost.currency.clone()))
+        .unwrap_or_default();
     [
         number(|usage| usage.input),
         number(|usage| usage.output),
@@ -237,7 +291,11 @@ fn plain_usage(usage: Option<&TokenUsage>) -> [String; 6] {
 /// Returns the tab-separated line of a session. The columns are part of the interface: see docs/cli.md.
 fn plain_session(session: &UsageOfSession) -> String {
     let usage = plain_usage(session.usage.as_ref());
-    let (used, size) = session.context.as_ref().map(|c| (c.used.to_string(), c.size.to_string())).unwrap_or_default();
+    let (used, size) = session
+        .context
+        .as_ref()
+        .map(|c| (c.used.to_string(), c.size.to_string()))
+        .unwrap_or_default();
     let front = [session.id.as_str(), &session.adapter_slug, &session.workspace_slug];
     let back = [used.as_str(), &size, session.title.as_deref().unwrap_or_default()];
     join_with_tabs(front.into_iter().chain(usage.iter().map(String::as_str)).chain(back))
@@ -250,7 +308,12 @@ fn plain_turn(number: usize, turn: &TurnInfo) -> String {
     let took = turn.duration_ms.map(|took| took.to_string()).unwrap_or_default();
     let started = turn.started_at.as_deref().unwrap_or_default();
     let front = [number.as_str(), &turn.prompt_id, turn.state.as_str(), started, &took];
-    join_with_tabs(front.into_iter().chain(usage.iter().map(String::as_str)).chain([turn.summary.as_str()]))
+    join_with_tabs(
+        front
+            .into_iter()
+            .chain(usage.iter().map(String::as_str))
+            .chain([turn.summary.as_str()]),
+    )
 }
 
 #[cfg(test)]
@@ -259,7 +322,12 @@ mod tests {
 
     fn usage() -> TokenUsage {
         let cost = Some(UsageCost { amount: 0.0712, currency: "USD".to_owned() });
-        TokenUsage { input: Some(18_200), output: Some(0), cost, ..TokenUsage::default() }
+        TokenUsage {
+            input: Some(18_200),
+            output: Some(0),
+            cost,
+            ..TokenUsage::default()
+        }
     }
 
     fn session(usage: Option<TokenUsage>) -> UsageOfSession {
@@ -275,8 +343,8 @@ mod tests {
 
     #[test]
     fn unknown_number_is_never_zero() {
-        let lines =
-            session_table(&[session(Some(usage())), session(None)]).to_lines(Screen { width: 200, ..Screen::TERMINAL });
+        let lines = session_table(&[session(Some(usage())), session(None)])
+            .to_lines(Screen { width: 200, ..Screen::TERMINAL });
         assert_eq!(
             lines,
             [
@@ -298,14 +366,15 @@ mod tests {
     #[test]
     fn lower_bounds_and_guesses_are_marked() {
         let marked = TokenUsage { at_least: true, guessed: true, ..usage() };
-        let lines = session_table(&[session(Some(marked))]).to_lines(Screen { width: 200, ..Screen::TERMINAL });
+        let lines = session_table(&[session(Some(marked))])
+            .to_lines(Screen { width: 200, ..Screen::TERMINAL });
         assert!(lines[1].contains("≥18 200?"), "{lines:?}");
     }
 
     #[test]
     fn sum_tells_what_is_unknown_and_keeps_currencies_apart() {
-        let costs =
-            [(1.5, "USD"), (2.0, "EUR")].map(|(amount, currency)| UsageCost { amount, currency: currency.to_owned() });
+        let costs = [(1.5, "USD"), (2.0, "EUR")]
+            .map(|(amount, currency)| UsageCost { amount, currency: currency.to_owned() });
         let total = UsageTotal {
             sessions: 3,
             reporting: 1,

@@ -53,7 +53,8 @@ pub(crate) async fn run(global: &GlobalOptions, verb: WebVerb) -> anyhow::Result
     let made = make_code(&client, &verb).await?;
     let address = format!("{page}#c={}", made.code);
     if verb.json {
-        let object = json!({ "url": address, "code": made.code, "goodForSeconds": made.good_for_seconds });
+        let object =
+            json!({ "url": address, "code": made.code, "goodForSeconds": made.good_for_seconds });
         output::print_line(&object.to_string());
         return Ok(Exit::Ok);
     }
@@ -63,7 +64,10 @@ pub(crate) async fn run(global: &GlobalOptions, verb: WebVerb) -> anyhow::Result
     output::print_line(&address);
     let is_opened = !verb.no_open && global.screen().terminal && open_in_browser(&address);
     let what = if is_opened { "the browser opens it" } else { "open it in a browser" };
-    output::print_note(&format!("{what}; it signs in once, within {} seconds", made.good_for_seconds));
+    output::print_note(&format!(
+        "{what}; it signs in once, within {} seconds",
+        made.good_for_seconds
+    ));
     Ok(Exit::Ok)
 }
 
@@ -96,7 +100,10 @@ Another computer can use: ssh -L {port}:127.0.0.1:{port} THIS-MACHINE, and `whar
 }
 
 async fn make_code(client: &HostClient, verb: &WebVerb) -> anyhow::Result<LoginCode> {
-    let ttl = verb.ttl.map(|ttl| ttl.to_std().context("a login does not last for ever; give a --ttl of up to 31d"));
+    let ttl = verb.ttl.map(|ttl| {
+        ttl.to_std()
+            .context("a login does not last for ever; give a --ttl of up to 31d")
+    });
     let asked = LoginCodeArgs {
         role: verb.role.map(|role| role.to_string()),
         workspace: verb.workspace.clone(),
@@ -123,7 +130,10 @@ async fn sign_phone_in(
         output::print_line(&line);
     }
     output::print_line(address);
-    output::print_line(&format!("to type into an installed page: {}", screen.paint(TextStyle::Strong, &made.code)));
+    output::print_line(&format!(
+        "to type into an installed page: {}",
+        screen.paint(TextStyle::Strong, &made.code)
+    ));
     if !screen.terminal {
         return Ok(Exit::Ok);
     }
@@ -139,7 +149,11 @@ async fn sign_phone_in(
             }
             () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
-        if let Some(login) = list_logins(client).await?.iter().find(|login| !known.contains(login.id.as_str())) {
+        if let Some(login) = list_logins(client)
+            .await?
+            .iter()
+            .find(|login| !known.contains(login.id.as_str()))
+        {
             output::print_line(&format!("signed in: {}", login.name));
             return Ok(Exit::Ok);
         }

@@ -55,16 +55,28 @@ enum WorkspaceAction {
 pub(crate) async fn run(global: &GlobalOptions, verb: WorkspaceVerb) -> anyhow::Result<Exit> {
     let client = global.connect_client().await?;
     match verb.verb {
-        WorkspaceAction::Add { slug, path, label } => add_workspace(&client, &slug, path, label).await,
+        WorkspaceAction::Add { slug, path, label } => {
+            add_workspace(&client, &slug, path, label).await
+        }
         WorkspaceAction::List { json } => print_workspaces(&client, global.screen(), json).await,
         WorkspaceAction::Remove { slug, purge } => {
             let purged = if purge { "?purge=true" } else { "" };
-            client.send_call(&HostCall::delete(url_path(&["workspaces", &slug]) + purged)).await?;
-            output::print_line(&format!("{slug} {}", if purge { "removed, with its history" } else { "removed" }));
+            client
+                .send_call(&HostCall::delete(url_path(&["workspaces", &slug]) + purged))
+                .await?;
+            output::print_line(&format!(
+                "{slug} {}",
+                if purge { "removed, with its history" } else { "removed" }
+            ));
             Ok(Exit::Ok)
         }
         WorkspaceAction::Use { slug } => {
-            client.send_call(&HostCall::put("/workspaces/active", &ActiveWorkspace { slug: slug.clone() })).await?;
+            client
+                .send_call(&HostCall::put(
+                    "/workspaces/active",
+                    &ActiveWorkspace { slug: slug.clone() },
+                ))
+                .await?;
             output::print_line(&format!("{slug} is used when no workspace is named"));
             Ok(Exit::Ok)
         }
@@ -87,7 +99,8 @@ async fn add_workspace(
         })?;
         client.absolute_path(&dir)?
     } else {
-        let dir = std::path::absolute(dir.unwrap_or_else(|| PathBuf::from("."))).context("finding the directory")?;
+        let dir = std::path::absolute(dir.unwrap_or_else(|| PathBuf::from(".")))
+            .context("finding the directory")?;
         // `..` and links are resolved, so that the name belongs to the directory itself.
         std::fs::canonicalize(&dir).unwrap_or(dir).display().to_string()
     };
@@ -97,7 +110,11 @@ async fn add_workspace(
     Ok(Exit::Ok)
 }
 
-async fn print_workspaces(client: &HostClient, screen: Screen, as_json: bool) -> anyhow::Result<Exit> {
+async fn print_workspaces(
+    client: &HostClient,
+    screen: Screen,
+    as_json: bool,
+) -> anyhow::Result<Exit> {
     let answer = client.send_call(&HostCall::get("/workspaces")).await?;
     if as_json {
         output::print_line(answer.text().trim_end());
@@ -108,7 +125,9 @@ async fn print_workspaces(client: &HostClient, screen: Screen, as_json: bool) ->
         output::print_note("no workspaces; name this directory with: wharf workspace add NAME");
         return Ok(Exit::Ok);
     }
-    format_workspaces(screen, &registry).iter().for_each(|line| output::print_line(line));
+    format_workspaces(screen, &registry)
+        .iter()
+        .for_each(|line| output::print_line(line));
     Ok(Exit::Ok)
 }
 
@@ -119,7 +138,13 @@ fn format_workspaces(screen: Screen, registry: &WorkspaceRegistry) -> Vec<String
             let updated = entry.updated_at.as_str();
             let label = entry.label.as_deref();
             let active = if is_active(entry) { "active" } else { "" };
-            join_with_tabs([entry.slug.as_str(), active, &entry.path, updated, label.unwrap_or_default()])
+            join_with_tabs([
+                entry.slug.as_str(),
+                active,
+                &entry.path,
+                updated,
+                label.unwrap_or_default(),
+            ])
         };
         return registry.workspaces.iter().map(plain).collect();
     }

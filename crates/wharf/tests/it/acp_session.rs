@@ -13,7 +13,11 @@ use crate::{connect_client_of, connect_client_with, cwd, scripted_host};
 
 /// Returns how often the agent was started.
 fn count_starts(recording: &Recording) -> Result<usize> {
-    Ok(recording.read_messages()?.iter().filter(|message| message["method"] == "initialize").count())
+    Ok(recording
+        .read_messages()?
+        .iter()
+        .filter(|message| message["method"] == "initialize")
+        .count())
 }
 
 /// Creates a session of the scripted agent with a label and returns its id.
@@ -24,9 +28,12 @@ async fn create_labelled_session(host: &TestHost) -> Result<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn acp_command_joins_a_session_by_every_form_of_its_id_without_the_default_agent() -> Result<()> {
+async fn acp_command_joins_a_session_by_every_form_of_its_id_without_the_default_agent()
+-> Result<()> {
     let recording = Recording::new()?;
-    let options = recording.host_options(&[])?.with_agent("missing", &["/no/such/program".to_owned()]);
+    let options = recording
+        .host_options(&[])?
+        .with_agent("missing", &["/no/such/program".to_owned()]);
     let host = options.with_argument("--agent").with_argument("missing").start_host()?;
     let session = create_labelled_session(&host).await?;
     let (bare, end) = (session.trim_start_matches("sess_"), &session[session.len() - 6..]);
@@ -34,7 +41,8 @@ async fn acp_command_joins_a_session_by_every_form_of_its_id_without_the_default
         let mut editor = start_editor(&host, &["--session", form])?;
         let hello = editor.call_method("initialize", json!({ "protocolVersion": 1 }))?;
         assert_eq!(hello["agentInfo"]["name"], "wharf-scripted-agent", "{form}: {hello}");
-        let opened = editor.call_method("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] }))?;
+        let opened =
+            editor.call_method("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] }))?;
         assert_eq!(opened["sessionId"], session.as_str(), "{form}");
         let (_, said) = editor.send_prompt(&session, "echo joined")?;
         assert_eq!(joined_text(&said), "joined", "{form}");
@@ -46,8 +54,13 @@ async fn acp_command_joins_a_session_by_every_form_of_its_id_without_the_default
 #[tokio::test]
 async fn acp_command_names_a_session_that_does_not_exist() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
-    let mut command =
-        crate::program::wharf_command(&["acp", "--no-start", "--session", "none-like-this", "--state-dir"]);
+    let mut command = crate::program::wharf_command(&[
+        "acp",
+        "--no-start",
+        "--session",
+        "none-like-this",
+        "--state-dir",
+    ]);
     let output = command.arg(host.state_dir()).output()?;
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && words.contains("none-like-this"), "{words}");
@@ -65,7 +78,11 @@ async fn a_request_without_a_session_goes_to_the_agent_that_the_connection_has()
     let answer = client.call_method("_echo", json!({ "n": 1 })).await?;
     assert_eq!(answer["n"], 1, "{answer}");
     let login: Value = client.call_method("authenticate", json!({ "methodId": "token" })).await?;
-    assert_eq!((login, count_starts(&recording)?), (json!({}), 1), "no agent besides the session's");
+    assert_eq!(
+        (login, count_starts(&recording)?),
+        (json!({}), 1),
+        "no agent besides the session's"
+    );
     // The login is repeated for the connection's next agent.
     let other = host.directory().join("other");
     std::fs::create_dir(&other)?;
@@ -84,7 +101,10 @@ async fn a_request_without_a_session_goes_to_the_agent_that_the_connection_has()
 #[test]
 fn a_bridge_that_returns_to_a_restarted_host_starts_only_the_agent_of_its_session() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.host_options(&["--resume"])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
+    let mut host = recording
+        .host_options(&["--resume"])?
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let mut editor = start_editor(&host, &[])?;
     let session = editor.open_session()?;
     let before = count_starts(&recording)?;
@@ -101,7 +121,10 @@ fn a_bridge_that_returns_to_a_restarted_host_starts_only_the_agent_of_its_sessio
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acp_command_starts_the_agent_of_a_cold_session_once() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.host_options(&["--resume"])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
+    let mut host = recording
+        .host_options(&["--resume"])?
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let session = create_labelled_session(&host).await?;
     host.kill()?;
     host.restart()?;

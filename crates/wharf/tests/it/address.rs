@@ -24,7 +24,9 @@ impl Home {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = wharf_command(arguments);
-        command.env("HOME", self.folder.path()).env("WHARF_STATE_DIR", self.folder.path().join("state"));
+        command
+            .env("HOME", self.folder.path())
+            .env("WHARF_STATE_DIR", self.folder.path().join("state"));
         command
     }
 
@@ -45,11 +47,21 @@ impl Home {
 
     /// Runs a verb on a terminal of its own. `editor` is the program that changes files.
     fn start_on_terminal(&self, arguments: &str, editor: &str) -> Result<Lines> {
-        let mut command = terminal_command(&format!("exec {} {arguments}", crate::wharf_binary().display()));
-        for name in ["WHARF_CONFIG", "WHARF_LISTEN", "WHARF_URL", "WHARF_CONTEXT", "XDG_CONFIG_HOME", "VISUAL"] {
+        let mut command =
+            terminal_command(&format!("exec {} {arguments}", crate::wharf_binary().display()));
+        for name in [
+            "WHARF_CONFIG",
+            "WHARF_LISTEN",
+            "WHARF_URL",
+            "WHARF_CONTEXT",
+            "XDG_CONFIG_HOME",
+            "VISUAL",
+        ] {
             command.env_remove(name);
         }
-        command.env("HOME", self.folder.path()).env("WHARF_STATE_DIR", self.folder.path().join("state"));
+        command
+            .env("HOME", self.folder.path())
+            .env("WHARF_STATE_DIR", self.folder.path().join("state"));
         command.env("TERM", "xterm").env("NO_COLOR", "1").env("EDITOR", editor);
         start_and_read_lines(command)
     }
@@ -63,8 +75,14 @@ impl Home {
 
     fn run(&self, arguments: &[&str], code: i32) -> Result<Told> {
         let Output { status, stdout, stderr } = self.command(arguments).output()?;
-        let told = Told { out: String::from_utf8(stdout)?, err: String::from_utf8(stderr)? };
-        ensure!(status.code() == Some(code), "{arguments:?}: {status:?} instead of {code}\n{told:?}");
+        let told = Told {
+            out: String::from_utf8(stdout)?,
+            err: String::from_utf8(stderr)?,
+        };
+        ensure!(
+            status.code() == Some(code),
+            "{arguments:?}: {status:?} instead of {code}\n{told:?}"
+        );
         Ok(told)
     }
 }
@@ -94,7 +112,10 @@ fn first_command_works_while_another_program_has_the_port() -> Result<()> {
     let home = Home::new()?;
     let first = home.run(&["run", "demo", "echo hello"], 0)?;
     assert!(first.out.starts_with("hello\n"), "{first:?}");
-    assert!(first.err.contains("started one (pid ") && first.err.contains("usual port"), "{first:?}");
+    assert!(
+        first.err.contains("started one (pid ") && first.err.contains("usual port"),
+        "{first:?}"
+    );
     let url = home.run(&["status", "--url"], 0)?.out.trim().to_owned();
     let port = url.strip_prefix("http://127.0.0.1:").context("another address")?;
     assert_ne!(port, "7433");
@@ -102,7 +123,10 @@ fn first_command_works_while_another_program_has_the_port() -> Result<()> {
     home.run(&["stop"], 0)?;
     assert_eq!(home.run(&["config", "get", "listen"], 0)?.out.trim(), format!("127.0.0.1:{port}"));
     let again = home.run(&["sessions", "-a"], 0)?;
-    assert!(again.err.contains("started one") && !again.err.contains("usual port"), "it is said once: {again:?}");
+    assert!(
+        again.err.contains("started one") && !again.err.contains("usual port"),
+        "it is said once: {again:?}"
+    );
     assert_eq!(home.run(&["status", "--url"], 0)?.out.trim(), url, "the port is kept");
     let restarted = home.run(&["restart"], 0)?;
     assert!(!restarted.err.contains("usual port"), "{restarted:?}");
@@ -110,7 +134,10 @@ fn first_command_works_while_another_program_has_the_port() -> Result<()> {
     let doctor = home.run(&["doctor", "--json"], 0)?;
     let found: Value = serde_json::from_str(&doctor.out)?;
     let findings = found["findings"].as_array().context("no findings")?;
-    let address = findings.iter().find(|finding| finding["check"] == "address").context("the address is not tried")?;
+    let address = findings
+        .iter()
+        .find(|finding| finding["check"] == "address")
+        .context("the address is not tried")?;
     assert!(address["says"].as_str().is_some_and(|says| says.contains(port)), "{address}");
     Ok(())
 }
@@ -180,7 +207,10 @@ fn settings_that_no_host_could_start_with_are_refused_everywhere() -> Result<()>
 fn several_settings_are_changed_in_one_step() -> Result<()> {
     let home = Home::new()?;
     home.run(&["config", "set", "ask_timeout", "2h", "limits.queue", "7"], 0)?;
-    assert_eq!(fs::read_to_string(home.config_file())?, "ask_timeout = \"2h\"\n\n[limits]\nqueue = 7\n");
+    assert_eq!(
+        fs::read_to_string(home.config_file())?,
+        "ask_timeout = \"2h\"\n\n[limits]\nqueue = 7\n"
+    );
     home.run(&["config", "set", "ask_timeout", "2h", "limits.queue"], 2)?;
     home.run(&["config", "unset", "ask_timeout", "limits.queue"], 0)?;
     assert_eq!(fs::read_to_string(home.config_file())?.trim(), "");
@@ -194,14 +224,18 @@ fn serve_on_a_terminal_takes_another_port_and_says_which() -> Result<()> {
     let home = Home::new()?;
     home.keep_port(taken.port())?;
     let mut serve = home.start_on_terminal("serve", "true")?;
-    let mut lines = serve.read_through(|line| line.contains("another program has this host's usual port"))?;
+    let mut lines =
+        serve.read_through(|line| line.contains("another program has this host's usual port"))?;
     let url = home.run(&["status", "--url"], 0)?.out;
     let address = url.trim().strip_prefix("http://").context("another scheme")?;
     let moved = lines.last().context("no line")?;
     assert!(moved.contains(address) && address != taken.to_string(), "{address}: {moved}");
     home.run(&["stop", "--force"], 0)?;
     lines.extend(serve.read_rest()?);
-    assert!(!lines.iter().any(|line| line.contains(&taken.to_string())), "the port of another program: {lines:#?}");
+    assert!(
+        !lines.iter().any(|line| line.contains(&taken.to_string())),
+        "the port of another program: {lines:#?}"
+    );
     let told = lines.iter().filter(|line| line.contains("another program")).count();
     assert_eq!(told, 1, "the move is told once: {lines:#?}");
     Ok(())
@@ -220,7 +254,8 @@ fn restart_does_not_end_the_host_if_its_new_port_is_taken() -> Result<()> {
     for words in [&format!("cannot listen on {taken}"), "another program", "goes on"] {
         assert!(told.err.contains(words), "no {words:?}: {told:?}");
     }
-    let pid = |told: &Told| serde_json::from_str::<Value>(&told.out).map(|status| status["pid"].clone());
+    let pid =
+        |told: &Told| serde_json::from_str::<Value>(&told.out).map(|status| status["pid"].clone());
     assert_eq!(pid(&home.run(&["status", "--json"], 0)?)?, pid(&before)?, "the host goes on");
     Ok(())
 }
@@ -264,7 +299,10 @@ fn certificate_with_the_key_of_another_is_refused() -> Result<()> {
 #[test]
 fn variable_hides_no_mistake_of_the_file() -> Result<()> {
     let home = Home::new()?;
-    let set = home.command(&["config", "set", "listen", "127.0.0.1"]).env("WHARF_LISTEN", "127.0.0.1:0").output()?;
+    let set = home
+        .command(&["config", "set", "listen", "127.0.0.1"])
+        .env("WHARF_LISTEN", "127.0.0.1:0")
+        .output()?;
     assert_eq!(set.status.code(), Some(2), "{}", String::from_utf8_lossy(&set.stderr));
     assert!(!home.config_file().exists(), "nothing is written");
     Ok(())

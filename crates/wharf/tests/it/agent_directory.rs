@@ -6,7 +6,9 @@ use wharf_testkit::client::TestClient;
 
 use crate::bridge::start_editor;
 use crate::recording::Recording;
-use crate::{connect_client, connect_client_with, cwd, expect_error, prompt_for_text, scripted_host};
+use crate::{
+    connect_client, connect_client_with, cwd, expect_error, prompt_for_text, scripted_host,
+};
 
 /// Returns the pid of the agent that answered `initialize`.
 fn initialized_pid(client: &TestClient) -> Value {
@@ -19,7 +21,10 @@ async fn agent_initialized_in_another_directory_is_replaced() -> Result<()> {
     let client = connect_client(&host).await?;
     let session = client.new_session(&cwd(&host)?).await?;
     assert_eq!(prompt_for_text(&client, &session, "pwd").await?, cwd(&host)?);
-    assert_ne!(prompt_for_text(&client, &session, "pid").await?, format!("pid {}", initialized_pid(&client)));
+    assert_ne!(
+        prompt_for_text(&client, &session, "pid").await?,
+        format!("pid {}", initialized_pid(&client))
+    );
     Ok(())
 }
 
@@ -27,10 +32,14 @@ async fn agent_initialized_in_another_directory_is_replaced() -> Result<()> {
 async fn agent_initialized_in_the_sessions_directory_gets_the_session() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let here = cwd(&host)?;
-    let told_where = connect_client_with(&host, json!({}), json!({ "wharf": { "cwd": here } })).await?;
+    let told_where =
+        connect_client_with(&host, json!({}), json!({ "wharf": { "cwd": here } })).await?;
     let session = told_where.new_session(&here).await?;
     assert_eq!(prompt_for_text(&told_where, &session, "pwd").await?, here);
-    assert_eq!(prompt_for_text(&told_where, &session, "pid").await?, format!("pid {}", initialized_pid(&told_where)));
+    assert_eq!(
+        prompt_for_text(&told_where, &session, "pid").await?,
+        format!("pid {}", initialized_pid(&told_where))
+    );
     Ok(())
 }
 
@@ -38,7 +47,8 @@ async fn agent_initialized_in_the_sessions_directory_gets_the_session() -> Resul
 fn editor_uses_one_agent_from_initialize_to_session() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let mut editor = start_editor(&host, &[])?;
-    let hello = editor.call_method("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }))?;
+    let hello = editor
+        .call_method("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }))?;
     let here = std::env::current_dir()?;
     let opened = editor.call_method("session/new", json!({ "cwd": here, "mcpServers": [] }))?;
     let session = opened["sessionId"].as_str().context("no id")?.to_owned();
@@ -58,7 +68,11 @@ async fn login_between_two_attempts_reaches_the_agent_of_the_session() -> Result
     client.call_method("authenticate", json!({ "methodId": "token" })).await?;
     let session = client.new_session(&cwd(&host)?).await?;
     assert_eq!(prompt_for_text(&client, &session, "pwd").await?, cwd(&host)?);
-    let logins = recording.read_messages()?.into_iter().filter(|message| message["method"] == "authenticate").count();
+    let logins = recording
+        .read_messages()?
+        .into_iter()
+        .filter(|message| message["method"] == "authenticate")
+        .count();
     assert_eq!(logins, 1, "a person may have been asked for it");
     Ok(())
 }

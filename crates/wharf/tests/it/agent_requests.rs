@@ -8,8 +8,8 @@ use wharf_testkit::host::{HostOptions, TestHost};
 
 use crate::recording::Recording;
 use crate::{
-    connect_client, connect_client_with, cwd, expect_error, join_session, log, open_session, prompt_for_text,
-    scripted_host, stop_reason,
+    connect_client, connect_client_with, cwd, expect_error, join_session, log, open_session,
+    prompt_for_text, scripted_host, stop_reason,
 };
 
 /// Connects a client with these capabilities and creates a session.
@@ -21,7 +21,11 @@ async fn open_session_with(host: &TestHost, capabilities: Value) -> Result<(Test
 
 fn agent_requests_seen(client: &TestClient) -> Vec<String> {
     let frames = client.received_frames();
-    frames.iter().filter(|frame| frame.is_request()).map(|frame| frame.method().to_owned()).collect()
+    frames
+        .iter()
+        .filter(|frame| frame.is_request())
+        .map(|frame| frame.method().to_owned())
+        .collect()
 }
 
 fn file_path(host: &TestHost, name: &str) -> Result<String> {
@@ -29,7 +33,10 @@ fn file_path(host: &TestHost, name: &str) -> Result<String> {
 }
 
 fn without_tools(mut options: HostOptions) -> HostOptions {
-    options.config.get_or_insert_default().insert_str(0, "serve_tools = \"never\"\n");
+    options
+        .config
+        .get_or_insert_default()
+        .insert_str(0, "serve_tools = \"never\"\n");
     options
 }
 
@@ -48,9 +55,15 @@ async fn files_are_read_and_written_by_the_client_that_says_it_can() -> Result<(
         })
     });
     let said = prompt_for_text(&other, &session, "fs read /no/such/place").await?;
-    assert_eq!(said, r#"answered: {"content":"from the editor's buffer"}"#, "whatever the path is: it is the client's");
+    assert_eq!(
+        said, r#"answered: {"content":"from the editor's buffer"}"#,
+        "whatever the path is: it is the client's"
+    );
     let said = prompt_for_text(&other, &session, "fs write /x text").await?;
-    assert!(said.starts_with("failed:") && said.contains("-32099") && said.contains("read-only"), "{said}");
+    assert!(
+        said.starts_with("failed:") && said.contains("-32099") && said.contains("read-only"),
+        "{said}"
+    );
     let asked = server.received_frames();
     let asked: Vec<&ReceivedFrame> = asked.iter().filter(|frame| frame.is_request()).collect();
     assert_eq!(asked[0].params(), &json!({ "sessionId": session, "path": "/no/such/place" }));
@@ -64,11 +77,16 @@ async fn files_are_read_and_written_by_wharf_where_no_client_does() -> Result<()
     let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let file = file_path(&host, "notes.txt")?;
-    assert_eq!(prompt_for_text(&client, &session, &format!("fs write {file} first line")).await?, "answered: {}");
+    assert_eq!(
+        prompt_for_text(&client, &session, &format!("fs write {file} first line")).await?,
+        "answered: {}"
+    );
     assert_eq!(std::fs::read_to_string(&file)?, "first line");
     let said = prompt_for_text(&client, &session, &format!("fs read {file}")).await?;
     assert_eq!(said, r#"answered: {"content":"first line"}"#);
-    let said = prompt_for_text(&client, &session, &format!("fs read {}", file_path(&host, "missing")?)).await?;
+    let said =
+        prompt_for_text(&client, &session, &format!("fs read {}", file_path(&host, "missing")?))
+            .await?;
     assert!(said.contains("-32002") && said.contains("does not exist"), "{said}");
     assert_eq!(agent_requests_seen(&client), [""; 0]);
     Ok(())
@@ -77,10 +95,14 @@ async fn files_are_read_and_written_by_wharf_where_no_client_does() -> Result<()
 #[tokio::test]
 async fn a_client_serves_what_it_can_and_wharf_the_rest() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
-    let (client, session) = open_session_with(&host, json!({ "fs": { "readTextFile": true } })).await?;
+    let (client, session) =
+        open_session_with(&host, json!({ "fs": { "readTextFile": true } })).await?;
     client.respond_with(|_| Some(Ok(json!({ "content": "unsaved" }))));
     let file = file_path(&host, "notes.txt")?;
-    assert_eq!(prompt_for_text(&client, &session, &format!("fs write {file} saved")).await?, "answered: {}");
+    assert_eq!(
+        prompt_for_text(&client, &session, &format!("fs write {file} saved")).await?,
+        "answered: {}"
+    );
     assert_eq!(std::fs::read_to_string(&file)?, "saved");
     assert_eq!(
         prompt_for_text(&client, &session, &format!("fs read {file}")).await?,
@@ -104,12 +126,16 @@ async fn terminals_are_the_clients_where_it_has_them_and_else_wharfs() -> Result
     });
     let said = prompt_for_text(&client, &session, "terminal echo hello").await?;
     assert!(said.contains("in the editor") && said.contains(r#""exitCode":7"#), "{said}");
-    let methods = ["terminal/create", "terminal/wait_for_exit", "terminal/output", "terminal/release"];
+    let methods =
+        ["terminal/create", "terminal/wait_for_exit", "terminal/output", "terminal/release"];
     assert_eq!(agent_requests_seen(&client), methods);
 
     let (client, session) = open_session(&host).await?;
     let said = prompt_for_text(&client, &session, "terminal echo \"hello from $(pwd)\"").await?;
-    assert!(said.contains(&format!("hello from {}", cwd(&host)?)) && said.contains(r#""exitCode":0"#), "{said}");
+    assert!(
+        said.contains(&format!("hello from {}", cwd(&host)?)) && said.contains(r#""exitCode":0"#),
+        "{said}"
+    );
     assert_eq!(agent_requests_seen(&client), [""; 0]);
     Ok(())
 }
@@ -142,7 +168,10 @@ async fn client_that_loaded_last_serves_the_agent() -> Result<()> {
     for (client, content) in [(&first, "first"), (&second, "second")] {
         client.respond_with(move |_| Some(Ok(json!({ "content": content }))));
     }
-    assert_eq!(prompt_for_text(&first, &session, "fs read /x").await?, r#"answered: {"content":"first"}"#);
+    assert_eq!(
+        prompt_for_text(&first, &session, "fs read /x").await?,
+        r#"answered: {"content":"first"}"#
+    );
     // Only new, load and resume make a client serve, not an attach or a prompt.
     second.call_method("session/attach", json!({ "sessionId": session })).await?;
     second.send_prompt(&session, "fs read /x").await?;
@@ -150,8 +179,16 @@ async fn client_that_loaded_last_serves_the_agent() -> Result<()> {
     for _ in 0..2 {
         first.expect_text(r#"answered: {"content":"first"}"#).await;
     }
-    second.call_method("session/resume", json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] })).await?;
-    assert_eq!(prompt_for_text(&first, &session, "fs read /x").await?, r#"answered: {"content":"second"}"#);
+    second
+        .call_method(
+            "session/resume",
+            json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] }),
+        )
+        .await?;
+    assert_eq!(
+        prompt_for_text(&first, &session, "fs read /x").await?,
+        r#"answered: {"content":"second"}"#
+    );
     Ok(())
 }
 
@@ -162,7 +199,9 @@ async fn agent_gets_an_error_and_no_capability_when_serving_is_off() -> Result<(
     let (client, session) = open_session(&host).await?;
     let file = file_path(&host, "notes.txt")?;
     std::fs::write(&file, "on disk")?;
-    for prompt in [format!("fs read {file}"), format!("fs write {file} x"), "terminal true".to_owned()] {
+    for prompt in
+        [format!("fs read {file}"), format!("fs write {file} x"), "terminal true".to_owned()]
+    {
         let said = prompt_for_text(&client, &session, &prompt).await?;
         assert!(said.starts_with("failed:") && said.contains("-32601"), "{prompt}: {said}");
     }
@@ -176,7 +215,9 @@ async fn agent_gets_an_error_and_no_capability_when_serving_is_off() -> Result<(
 const ELICITATION_CAPABILITIES: &str = r#"{ "elicitation": { "form": {}, "url": {} } }"#;
 
 async fn connect_with_elicitation(host: &TestHost, session: &str) -> Result<TestClient> {
-    let client = connect_client_with(host, serde_json::from_str(ELICITATION_CAPABILITIES)?, json!({})).await?;
+    let client =
+        connect_client_with(host, serde_json::from_str(ELICITATION_CAPABILITIES)?, json!({}))
+            .await?;
     client.load_session(session, &cwd(host)?).await?;
     Ok(client)
 }
@@ -185,16 +226,20 @@ async fn connect_with_elicitation(host: &TestHost, session: &str) -> Result<Test
 async fn elicitation_form_goes_to_capable_clients_and_the_first_answer_wins() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let (plain, session) = open_session(&host).await?;
-    let (one, two) =
-        (connect_with_elicitation(&host, &session).await?, connect_with_elicitation(&host, &session).await?);
+    let (one, two) = (
+        connect_with_elicitation(&host, &session).await?,
+        connect_with_elicitation(&host, &session).await?,
+    );
     let answers = [
         (json!({ "action": "accept", "content": { "colour": "blue" } }), r#""action":"accept""#),
         (json!({ "action": "decline" }), r#""action":"decline""#),
     ];
     for (answer, word) in answers {
         let running = plain.start_prompt(&session, "elicit").await;
-        let (to_one, to_two) =
-            (one.expect_request("elicitation/create").await, two.expect_request("elicitation/create").await);
+        let (to_one, to_two) = (
+            one.expect_request("elicitation/create").await,
+            two.expect_request("elicitation/create").await,
+        );
         assert_eq!(to_one.params(), to_two.params());
         assert_eq!(to_one.params()["sessionId"], session.as_str());
         two.send_result(to_two.id(), answer).await;
@@ -214,8 +259,10 @@ async fn elicitation_form_is_cancelled_when_all_clients_cancel_or_none_is_capabl
     let (plain, session) = open_session(&host).await?;
     let cancelled = r#"answered: {"action":"cancel"}"#;
     assert_eq!(prompt_for_text(&plain, &session, "elicit").await?, cancelled, "nobody can");
-    let (one, two) =
-        (connect_with_elicitation(&host, &session).await?, connect_with_elicitation(&host, &session).await?);
+    let (one, two) = (
+        connect_with_elicitation(&host, &session).await?,
+        connect_with_elicitation(&host, &session).await?,
+    );
     let running = plain.start_prompt(&session, "elicit").await;
     let to_one = one.expect_request("elicitation/create").await;
     one.send_result(to_one.id(), json!({ "action": "cancel" })).await;
@@ -238,14 +285,22 @@ async fn elicitation_form_is_cancelled_when_all_clients_cancel_or_none_is_capabl
 async fn elicitation_link_goes_only_to_the_sender_of_the_prompt() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let (plain, session) = open_session(&host).await?;
-    let (one, two) =
-        (connect_with_elicitation(&host, &session).await?, connect_with_elicitation(&host, &session).await?);
+    let (one, two) = (
+        connect_with_elicitation(&host, &session).await?,
+        connect_with_elicitation(&host, &session).await?,
+    );
     one.respond_with(|_| Some(Ok(json!({ "action": "accept" }))));
-    assert_eq!(prompt_for_text(&one, &session, "elicit-url").await?, r#"answered: {"action":"accept"}"#);
+    assert_eq!(
+        prompt_for_text(&one, &session, "elicit-url").await?,
+        r#"answered: {"action":"accept"}"#
+    );
     assert_eq!(agent_requests_seen(&one), ["elicitation/create"]);
     plain.expect_text(r#"answered: {"action":"accept"}"#).await;
     // The sender of the prompt cannot open links, and no other client may open this one.
-    assert_eq!(prompt_for_text(&plain, &session, "elicit-url").await?, r#"answered: {"action":"cancel"}"#);
+    assert_eq!(
+        prompt_for_text(&plain, &session, "elicit-url").await?,
+        r#"answered: {"action":"cancel"}"#
+    );
     for client in [&plain, &two] {
         assert_eq!(agent_requests_seen(client), [""; 0]);
     }
@@ -268,7 +323,13 @@ async fn extension_methods_pass_in_both_directions() -> Result<()> {
     second.send_prompt(&session, r#"extnote _vendor/note {"z": [1, 2.50]}"#).await?;
     let note = second.expect_notification("_vendor/note").await;
     assert_eq!(note.params(), &json!({ "z": [1, 2.5] }));
-    assert!(!first.received_frames().iter().any(|frame| frame.method().starts_with("_vendor")), "the other's affair");
+    assert!(
+        !first
+            .received_frames()
+            .iter()
+            .any(|frame| frame.method().starts_with("_vendor")),
+        "the other's affair"
+    );
 
     // From client to agent, byte for byte.
     let raw = |id: &str, method: &str| {
@@ -278,7 +339,11 @@ async fn extension_methods_pass_in_both_directions() -> Result<()> {
     };
     first.send_raw(&raw(r#""id":"\u0041",  "#, "_echo")).await;
     let answer = first.expect("the echo", |frame| frame.id() == "A").await;
-    assert!(answer.raw.contains(r#""id":"\u0041""#) && answer.raw.contains(r#""n": 1.50,"#), "{}", answer.raw);
+    assert!(
+        answer.raw.contains(r#""id":"\u0041""#) && answer.raw.contains(r#""n": 1.50,"#),
+        "{}",
+        answer.raw
+    );
     assert!(answer.raw.contains(r#" "deep":[[{}]]}"#), "{}", answer.raw);
     second.send_raw(&raw("", "_note")).await;
     let noted = second.expect_notification("_noted").await;
@@ -292,17 +357,25 @@ async fn change_of_mode_or_option_is_sent_to_all_clients() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let (first, session) = open_session(&host).await?;
     let second = join_session(&host, &session).await?;
-    first.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
-    let update = second.expect_update("the mode", |update| update["sessionUpdate"] == "current_mode_update").await;
+    first
+        .call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" }))
+        .await?;
+    let update = second
+        .expect_update("the mode", |update| update["sessionUpdate"] == "current_mode_update")
+        .await;
     assert_eq!(update.params()["update"]["currentModeId"], "auto");
     let set = json!({ "sessionId": session, "configId": "model", "value": "large" });
     let answer = second.call_method("session/set_config_option", set).await?;
-    let update = first.expect_update("the option", |update| update["sessionUpdate"] == "config_option_update").await;
+    let update = first
+        .expect_update("the option", |update| update["sessionUpdate"] == "config_option_update")
+        .await;
     assert_eq!(update.params()["update"]["configOptions"], answer["configOptions"]);
     let said = prompt_for_text(&first, &session, "mode").await?;
     assert!(said.starts_with("mode=auto model=large"), "{said}");
     // Setting the current value again sends no update.
-    first.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
+    first
+        .call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" }))
+        .await?;
     assert_eq!(log::list_events(&host, &session, "agent_updated")?.len(), 3);
     // A new client gets the current values.
     let third = connect_client(&host).await?;
@@ -316,8 +389,11 @@ async fn change_of_mode_or_option_is_sent_to_all_clients() -> Result<()> {
 async fn a_refusal_of_the_agent_passes_and_changes_nothing() -> Result<()> {
     let host = scripted_host(&["--fixed-mode"])?.start_host()?;
     let (first, session) = open_session(&host).await?;
-    let error =
-        expect_error(first.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await)?;
+    let error = expect_error(
+        first
+            .call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" }))
+            .await,
+    )?;
     assert_eq!((error.code, error.message.as_str()), (-32602, "nothing can be set"));
     assert!(log::list_events(&host, &session, "agent_updated")?.is_empty());
     Ok(())
@@ -330,7 +406,9 @@ async fn requests_reach_the_agent_in_the_order_in_which_they_were_sent() -> Resu
     for round in 0..60 {
         let mode = if round % 2 == 0 { "auto" } else { "ask" };
         // The client does not wait for the answer: the prompt is meant to run in that mode.
-        let setting = client.start_request("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await;
+        let setting = client
+            .start_request("session/set_mode", json!({ "sessionId": session, "modeId": mode }))
+            .await;
         let said = prompt_for_text(&client, &session, "mode").await?;
         assert!(said.starts_with(&format!("mode={mode} ")), "round {round}: {said}");
         setting.wait_answer().await?;
@@ -349,14 +427,22 @@ async fn many_requests_at_once_reach_the_agent_in_their_order() -> Result<()> {
         let method = if number % 3 == 0 { "session/set_mode" } else { "_echo" };
         let mode = format!("mode-{number}");
         calls.push(
-            client.start_request(method, json!({ "sessionId": session, "modeId": mode, "number": number })).await,
+            client
+                .start_request(
+                    method,
+                    json!({ "sessionId": session, "modeId": mode, "number": number }),
+                )
+                .await,
         );
     }
     for call in calls {
         call.wait_answer().await?;
     }
-    let numbers: Vec<u64> =
-        recording.since_start()?.iter().filter_map(|message| message["params"]["number"].as_u64()).collect();
+    let numbers: Vec<u64> = recording
+        .since_start()?
+        .iter()
+        .filter_map(|message| message["params"]["number"].as_u64())
+        .collect();
     assert!(numbers.into_iter().eq(0..REQUEST_COUNT as u64));
     Ok(())
 }
@@ -368,8 +454,12 @@ async fn forwarded_request_can_be_cancelled() -> Result<()> {
     let (client, session) = open_session(&host).await?;
     let slow = client.start_request("_slow", json!({ "sessionId": session })).await;
     let sent = recording.expect("_slow", |message| message["method"] == "_slow").await?;
-    client.send_notification("$/cancel_request", json!({ "requestId": slow.id })).await;
-    let cancel = recording.expect("$/cancel_request", |message| message["method"] == "$/cancel_request").await?;
+    client
+        .send_notification("$/cancel_request", json!({ "requestId": slow.id }))
+        .await;
+    let cancel = recording
+        .expect("$/cancel_request", |message| message["method"] == "$/cancel_request")
+        .await?;
     assert_eq!(cancel["params"]["requestId"], sent["id"], "under the id that the agent knows");
     // The agent has to answer the request. If it has crashed, Wharf answers.
     let _ = client.send_prompt(&session, "crash").await;
@@ -383,7 +473,9 @@ async fn request_is_answered_when_its_client_detaches_meanwhile() -> Result<()> 
     let host = scripted_host(&["--delay", "session/set_mode=200"])?.start_host()?;
     let (_first, session) = open_session(&host).await?;
     let second = join_session(&host, &session).await?;
-    let setting = second.start_request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await;
+    let setting = second
+        .start_request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" }))
+        .await;
     second.call_method("session/detach", json!({ "sessionId": session })).await?;
     assert_eq!(setting.wait_answer().await?, json!({}));
     Ok(())
@@ -395,7 +487,9 @@ async fn request_is_answered_when_its_client_attaches_again_meanwhile() -> Resul
     let (client, session) = open_session(&host).await?;
     for round in 0..60 {
         let mode = if round % 2 == 0 { "auto" } else { "ask" };
-        let setting = client.start_request("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await;
+        let setting = client
+            .start_request("session/set_mode", json!({ "sessionId": session, "modeId": mode }))
+            .await;
         let attach = json!({ "sessionId": session, "historyPolicy": "none" });
         client.call_method("session/attach", attach).await?;
         assert_eq!(setting.wait_answer().await?, json!({}));

@@ -10,7 +10,9 @@ use wharf_testkit::cold_sessions::ColdSessions;
 use wharf_testkit::host::{HostOptions, TestHost};
 use wharf_testkit::http::RestClient;
 
-use crate::{add_section, expect_error, log, open_session, prompt_for_text, scripted_host, stop_reason};
+use crate::{
+    add_section, expect_error, log, open_session, prompt_for_text, scripted_host, stop_reason,
+};
 
 /// Holds the starts of scripted agents up: each start takes a token.
 struct StartTokens(tempfile::TempDir);
@@ -43,11 +45,21 @@ fn stop_with_cold_sessions(options: HostOptions, count: usize) -> Result<(TestHo
 }
 
 /// The same with this prompt, or with none.
-fn cold_with(options: HostOptions, count: usize, waiting: Option<&str>) -> Result<(TestHost, Vec<String>)> {
+fn cold_with(
+    options: HostOptions,
+    count: usize,
+    waiting: Option<&str>,
+) -> Result<(TestHost, Vec<String>)> {
     let mut host = options.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     ensure!(host.terminate()?.success(), "the host did not stop in order");
     let directory = host.directory().to_owned();
-    let cold = ColdSessions { count, agent: "scripted", cwd: &directory, events: 0, waiting };
+    let cold = ColdSessions {
+        count,
+        agent: "scripted",
+        cwd: &directory,
+        events: 0,
+        waiting,
+    };
     let sessions = cold.write_to(&host.state_dir())?;
     Ok((host, sessions))
 }
@@ -67,7 +79,11 @@ async fn kill_of_a_session_that_waits_to_be_brought_back_keeps_it_dead() -> Resu
 
     let starts = log::list_events(&host, doomed, "agent_starting")?;
     let known = http.get(&format!("/sessions/{doomed}")).await?.expect(200)?;
-    assert_eq!((starts.len(), &known["status"], &known["endReason"]), (1, &json!("killed"), &json!("user")), "{known}");
+    assert_eq!(
+        (starts.len(), &known["status"], &known["endReason"]),
+        (1, &json!("killed"), &json!("user")),
+        "{known}"
+    );
     Ok(())
 }
 
@@ -90,9 +106,11 @@ async fn close_of_a_session_that_waits_to_be_brought_back_keeps_it_closed() -> R
 }
 
 #[tokio::test]
-async fn close_of_a_session_without_prompts_that_waits_to_be_brought_back_keeps_it_closed() -> Result<()> {
+async fn close_of_a_session_without_prompts_that_waits_to_be_brought_back_keeps_it_closed()
+-> Result<()> {
     let tokens = StartTokens::new()?;
-    let (mut host, sessions) = cold_with(tokens.host_options()?.with_setting("resume_on_start", "all"), 4, None)?;
+    let (mut host, sessions) =
+        cold_with(tokens.host_options()?.with_setting("resume_on_start", "all"), 4, None)?;
     let [first, _, doomed, last] = sessions.as_slice() else { anyhow::bail!("{sessions:?}") };
     host.restart()?;
     log::expect_event(&host, first, "agent_starting", |event| event["start"] == 2).await?;
@@ -109,7 +127,11 @@ async fn close_of_a_session_without_prompts_that_waits_to_be_brought_back_keeps_
     log::expect_event(&host, last, "agent_started", |event| event["start"] == 3).await?;
     assert_eq!(log::list_events(&host, doomed, "agent_starting")?.len(), 1);
     let known = RestClient::new(&host).get(&format!("/sessions/{doomed}")).await?.expect(200)?;
-    assert_eq!((&known["endReason"], &known["resumable"]), (&json!("closed"), &json!(true)), "{known}");
+    assert_eq!(
+        (&known["endReason"], &known["resumable"]),
+        (&json!("closed"), &json!(true)),
+        "{known}"
+    );
     let client = crate::connect_client(&host).await?;
     assert_eq!(prompt_for_text(&client, doomed, "echo again").await?, "again");
     Ok(())
@@ -122,11 +144,18 @@ async fn request_for_the_agent_of_a_killed_session_does_not_bring_it_back() -> R
     prompt_for_text(&client, &session, "echo before").await?;
     let http = RestClient::new(&host);
     http.post_empty(&format!("/sessions/{session}/kill")).await?.expect(200)?;
-    let error =
-        expect_error(client.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "code" })).await)?;
+    let error = expect_error(
+        client
+            .call_method("session/set_mode", json!({ "sessionId": session, "modeId": "code" }))
+            .await,
+    )?;
     assert_eq!(error.data["reason"], "killed", "{error}");
     let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
-    assert_eq!((&known["status"], &known["endReason"]), (&json!("killed"), &json!("user")), "{known}");
+    assert_eq!(
+        (&known["status"], &known["endReason"]),
+        (&json!("killed"), &json!("user")),
+        "{known}"
+    );
     Ok(())
 }
 
@@ -165,10 +194,14 @@ impl QueuedCrash {
         (crash, waiting): (&str, &str),
     ) -> Result<Self> {
         let gate = host.directory().join("may-crash");
-        let crashes = client.start_prompt(session, &format!("await {}; {crash}", gate.display())).await;
+        let crashes = client
+            .start_prompt(session, &format!("await {}; {crash}", gate.display()))
+            .await;
         let waits = client.start_prompt(session, waiting).await;
-        log::expect_event(host, session, "prompt_accepted", |event| event["frame"].to_string().contains(waiting))
-            .await?;
+        log::expect_event(host, session, "prompt_accepted", |event| {
+            event["frame"].to_string().contains(waiting)
+        })
+        .await?;
         Ok(Self { crashes, waits, gate })
     }
 
@@ -180,7 +213,10 @@ impl QueuedCrash {
 }
 
 fn retry_soon(mut options: HostOptions) -> HostOptions {
-    options.config.get_or_insert_default().insert_str(0, "start_retries = [\"50ms\", \"50ms\", \"50ms\"]\n");
+    options
+        .config
+        .get_or_insert_default()
+        .insert_str(0, "start_retries = [\"50ms\", \"50ms\", \"50ms\"]\n");
     options
 }
 
@@ -188,7 +224,9 @@ fn retry_soon(mut options: HostOptions) -> HostOptions {
 async fn queue_survives_an_agent_that_dies_in_its_first_turn() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
-    client.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
+    client
+        .call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" }))
+        .await?;
     let crash = QueuedCrash::queue(&host, &client, &session, ("crash", "mode")).await?;
     let (crashes, waits) = crash.let_crash()?;
     assert_eq!(expect_error(crashes.wait_answer().await)?.data["reason"], "agent_exited");
@@ -225,7 +263,10 @@ async fn third_death_in_a_row_ends_the_queue() -> Result<()> {
     for prompt in [&first, "crash", "crash", "echo four", "echo five"] {
         calls.push(client.start_prompt(&session, prompt).await);
     }
-    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("five")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| {
+        event["frame"].to_string().contains("five")
+    })
+    .await?;
     std::fs::write(gate, "")?;
     for call in calls {
         assert_eq!(expect_error(call.wait_answer().await)?.data["reason"], "agent_exited");
@@ -240,7 +281,8 @@ async fn third_death_in_a_row_ends_the_queue() -> Result<()> {
 async fn cut_off_prompt_is_run_once_more_where_the_settings_say_so() -> Result<()> {
     let host = scripted_host(&[])?.with_setting("on_restart", "requeue").start_host()?;
     let (client, session) = open_session(&host).await?;
-    let crash = QueuedCrash::queue(&host, &client, &session, ("echo trying; crash", "echo after")).await?;
+    let crash =
+        QueuedCrash::queue(&host, &client, &session, ("echo trying; crash", "echo after")).await?;
     let (crashes, waits) = crash.let_crash()?;
     assert_eq!(expect_error(crashes.wait_answer().await)?.data["reason"], "agent_exited");
     assert_eq!(stop_reason(waits.wait_answer().await)?, "end_turn");
@@ -261,19 +303,27 @@ async fn failed_start_is_tried_again_for_the_queue() -> Result<()> {
     assert_eq!(expect_error(crashes.wait_answer().await)?.data["reason"], "agent_exited");
     assert_eq!(stop_reason(waits.wait_answer().await)?, "end_turn");
     let failed = log::list_events(&host, &session, "start_failed")?;
-    ensure!(failed.len() == 2 && failed[0]["message"].to_string().contains("start 3 fails"), "{failed:?}");
+    ensure!(
+        failed.len() == 2 && failed[0]["message"].to_string().contains("start 3 fails"),
+        "{failed:?}"
+    );
     Ok(())
 }
 
 #[tokio::test]
-async fn failed_first_start_is_tried_again_for_a_prompt_if_the_caller_does_not_wait() -> Result<()> {
+async fn failed_first_start_is_tried_again_for_a_prompt_if_the_caller_does_not_wait() -> Result<()>
+{
     let (options, _folder) = fail_at_starts("1 2")?;
     let host = options.start_host()?;
     let http = RestClient::new(&host);
     let body = json!({ "adapter": "flaky", "cwd": crate::cwd(&host)?, "prompt": "echo at last" });
-    let spawned = http.post_with("/sessions/agent", ("Prefer", "respond-async"), &body).await?.expect(201)?;
+    let spawned = http
+        .post_with("/sessions/agent", ("Prefer", "respond-async"), &body)
+        .await?
+        .expect(201)?;
     let session = spawned["id"].as_str().context("no id")?;
-    log::expect_event(&host, session, "prompt_ended", |event| event["end"]["how"] == "answered").await?;
+    log::expect_event(&host, session, "prompt_ended", |event| event["end"]["how"] == "answered")
+        .await?;
     assert_eq!(log::list_events(&host, session, "start_failed")?.len(), 2);
     Ok(())
 }
@@ -329,7 +379,9 @@ async fn start_that_keeps_failing_ends_the_queue_with_its_reason() -> Result<()>
 #[tokio::test]
 async fn kill_ends_a_session_that_waits_for_its_next_try() -> Result<()> {
     let (mut options, _folder) = fail_at_starts("3 4 5 6")?;
-    options.config = options.config.map(|config| config.replace("\"50ms\", \"50ms\", \"50ms\"", "\"600s\""));
+    options.config = options
+        .config
+        .map(|config| config.replace("\"50ms\", \"50ms\", \"50ms\"", "\"600s\""));
     let host = options.start_host()?;
     let client = crate::connect_client_of(&host, "flaky").await?;
     client.initialize().await?;
@@ -342,6 +394,10 @@ async fn kill_ends_a_session_that_waits_for_its_next_try() -> Result<()> {
     http.post_empty(&format!("/sessions/{session}/kill")).await?.expect(200)?;
     assert_eq!(expect_error(waits.wait_answer().await)?.data["reason"], "session_ended");
     let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
-    assert_eq!((&known["status"], &known["endReason"]), (&json!("killed"), &json!("user")), "{known}");
+    assert_eq!(
+        (&known["status"], &known["endReason"]),
+        (&json!("killed"), &json!("user")),
+        "{known}"
+    );
     Ok(())
 }

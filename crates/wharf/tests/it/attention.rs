@@ -27,7 +27,8 @@ pub(crate) async fn mark_seen(http: &RestClient, id: &str, up_to: &Value) -> Res
 
 /// Waits for this state of attention and returns the attention.
 async fn wait_for_attention(http: &RestClient, id: &str, state: &str) -> Result<Value> {
-    let session = wait_for_session(http, id, state, |session| session["attention"]["state"] == state).await?;
+    let session =
+        wait_for_session(http, id, state, |session| session["attention"]["state"] == state).await?;
     Ok(session["attention"].clone())
 }
 
@@ -38,22 +39,34 @@ async fn attention(http: &RestClient, id: &str) -> Result<Value> {
 async fn list_ids(http: &RestClient, query: &str) -> Result<Vec<String>> {
     let page = http.get(&format!("/sessions?{query}")).await?.expect(200)?;
     let sessions = page["sessions"].as_array().context("no list")?;
-    sessions.iter().map(|session| Ok(session["id"].as_str().context("no id")?.to_owned())).collect()
+    sessions
+        .iter()
+        .map(|session| Ok(session["id"].as_str().context("no id")?.to_owned()))
+        .collect()
 }
 
 #[tokio::test]
 async fn finished_turn_is_unread_for_each_person_until_that_person_has_seen_it() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let owner = RestClient::new(&host);
-    let ann = RestClient::with_token(&host, &create_token(&host, &["--role", "observer", "--label", "ann"])?.1);
-    let bob = RestClient::with_token(&host, &create_token(&host, &["--role", "controller", "--label", "bob"])?.1);
+    let ann = RestClient::with_token(
+        &host,
+        &create_token(&host, &["--role", "observer", "--label", "ann"])?.1,
+    );
+    let bob = RestClient::with_token(
+        &host,
+        &create_token(&host, &["--role", "controller", "--label", "bob"])?.1,
+    );
     let (_, phone) = create_token(&host, &["--role", "observer", "--person", "ann"])?;
     let phone = RestClient::with_token(&host, &phone);
     let id = spawn_session(&owner, &host).await?;
     assert_eq!(attention(&owner, &id).await?["state"], "quiet");
     send_prompt(&owner, &id, "echo hello").await?;
     let finished = wait_for_attention(&owner, &id, "finished").await?;
-    assert_eq!((&finished["why"], &finished["unread"], &finished["count"]), (&json!("done"), &json!(true), &json!(0)));
+    assert_eq!(
+        (&finished["why"], &finished["unread"], &finished["count"]),
+        (&json!("done"), &json!(true), &json!(0))
+    );
     assert!(finished["seen"].is_string(), "the owner's prompt is an act: {finished}");
     for person in [&ann, &bob, &phone] {
         let mut unseen = finished.clone();
@@ -66,7 +79,9 @@ async fn finished_turn_is_unread_for_each_person_until_that_person_has_seen_it()
     let mark = mark_seen(&ann, &id, &finished["row"]).await?.expect(200)?;
     assert_eq!(mark, json!({ "ok": true, "id": id, "seen": finished["row"] }));
     assert_eq!(attention(&ann, &id).await?["seen"], finished["row"]);
-    for (person, state) in [(&ann, "quiet"), (&phone, "quiet"), (&owner, "finished"), (&bob, "finished")] {
+    for (person, state) in
+        [(&ann, "quiet"), (&phone, "quiet"), (&owner, "finished"), (&bob, "finished")]
+    {
         assert_eq!(attention(person, &id).await?["state"], state);
     }
     let lower = mark_seen(&ann, &id, &json!("1-1")).await?.expect(200)?;
@@ -75,14 +90,19 @@ async fn finished_turn_is_unread_for_each_person_until_that_person_has_seen_it()
     send_prompt(&bob, &id, "error").await?;
     let failed = wait_for_attention(&ann, &id, "failed").await?;
     assert_eq!(failed["why"], "error");
-    for (query, found) in [("attention=failed", true), ("attention=finished", false), ("attention=quiet", false)] {
+    for (query, found) in
+        [("attention=failed", true), ("attention=finished", false), ("attention=quiet", false)]
+    {
         assert_eq!(list_ids(&bob, query).await?.contains(&id), found, "{query}");
     }
     let session = owner.get(&format!("/sessions/{id}")).await?.expect(200)?;
     assert_eq!(session["lastOutcome"], "failed");
     mark_seen(&owner, &id, &failed["row"]).await?.expect(200)?;
     let seen = owner.get(&format!("/sessions/{id}")).await?.expect(200)?;
-    assert_eq!((&seen["attention"]["state"], &seen["lastOutcome"]), (&json!("quiet"), &json!("failed")));
+    assert_eq!(
+        (&seen["attention"]["state"], &seen["lastOutcome"]),
+        (&json!("quiet"), &json!("failed"))
+    );
     Ok(())
 }
 
@@ -93,7 +113,9 @@ async fn change_of_settings_over_rest_counts_as_seen() -> Result<()> {
     let id = spawn_session(&owner, &host).await?;
     send_prompt(&owner, &id, "echo hello").await?;
     wait_for_attention(&owner, &id, "finished").await?;
-    patch(&owner, &format!("/sessions/{id}/settings"), &json!({ "mode": "auto" })).await?.expect(200)?;
+    patch(&owner, &format!("/sessions/{id}/settings"), &json!({ "mode": "auto" }))
+        .await?
+        .expect(200)?;
     assert_eq!(attention(&owner, &id).await?["state"], "quiet");
     Ok(())
 }
@@ -106,7 +128,8 @@ async fn ask_that_names_only_its_tool_call_is_told_with_its_command() -> Result<
     let update = |update: Value| json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": "$SESSION", "update": update } });
     let call = json!({ "sessionUpdate": "tool_call", "toolCallId": "t1", "title": "Terminal",
         "rawInput": { "command": "rm -rf build" } });
-    let later = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t1", "status": "pending" });
+    let later =
+        json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t1", "status": "pending" });
     let options = json!([{ "optionId": "yes", "name": "Yes", "kind": "allow_once" }]);
     let ask = json!({ "jsonrpc": "2.0", "id": 77, "method": "session/request_permission",
         "params": { "sessionId": "$SESSION", "toolCall": { "toolCallId": "t1" }, "options": options } });
@@ -127,14 +150,26 @@ async fn ask_is_told_to_all_until_it_is_answered_elsewhere() -> Result<()> {
     for id in &ids {
         send_prompt(&owner, id, "ask").await?;
         let asks = wait_for_attention(&ann, id, "needs_answer").await?;
-        assert_eq!((&asks["why"], &asks["count"], &asks["via"]), (&json!("permission"), &json!(1), &Value::Null));
+        assert_eq!(
+            (&asks["why"], &asks["count"], &asks["via"]),
+            (&json!("permission"), &json!(1), &Value::Null)
+        );
         assert!(asks["text"].is_string() && asks["unread"] == true, "{asks}");
         mark_seen(&ann, id, &asks["row"]).await?.expect(200)?;
         let seen = attention(&ann, id).await?;
-        assert_eq!((&seen["state"], &seen["unread"]), (&json!("needs_answer"), &json!(false)), "looking ends no ask");
+        assert_eq!(
+            (&seen["state"], &seen["unread"]),
+            (&json!("needs_answer"), &json!(false)),
+            "looking ends no ask"
+        );
     }
     let all = ann.get("/asks").await?.expect(200)?;
-    let listed: Vec<_> = all["asks"].as_array().context("no list")?.iter().map(|ask| &ask["sessionId"]).collect();
+    let listed: Vec<_> = all["asks"]
+        .as_array()
+        .context("no list")?
+        .iter()
+        .map(|ask| &ask["sessionId"])
+        .collect();
     assert_eq!(listed, [&json!(ids[0]), &json!(ids[1])], "the longest waiting first");
     let own = ann.get(&format!("/sessions/{}/asks", ids[0])).await?.expect(200)?;
     assert_eq!(
@@ -158,30 +193,47 @@ async fn turn_that_a_person_cancels_tells_nothing() -> Result<()> {
     send_prompt(&owner, &id, "hang").await?;
     assert_eq!(wait_for_attention(&owner, &id, "working").await?["why"], "turn");
     owner.post_empty(&format!("/sessions/{id}/interrupt")).await?.expect(200)?;
-    let session = wait_for_session(&owner, &id, "an idle session", |session| session["turn"] == "idle").await?;
-    assert_eq!((&session["attention"]["state"], &session["lastOutcome"]), (&json!("quiet"), &json!("cancelled")));
+    let session =
+        wait_for_session(&owner, &id, "an idle session", |session| session["turn"] == "idle")
+            .await?;
+    assert_eq!(
+        (&session["attention"]["state"], &session["lastOutcome"]),
+        (&json!("quiet"), &json!("cancelled"))
+    );
     Ok(())
 }
 
 #[tokio::test]
 async fn marks_and_facts_are_the_same_after_kill_9_and_without_the_index() -> Result<()> {
-    let mut host = scripted_host(&["--resume"])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
+    let mut host =
+        scripted_host(&["--resume"])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let owner = RestClient::new(&host);
-    let (seen, unseen, asking) =
-        (spawn_session(&owner, &host).await?, spawn_session(&owner, &host).await?, spawn_session(&owner, &host).await?);
-    for (id, prompt, state) in
-        [(&seen, "echo a; usage 0.25 EUR", "finished"), (&unseen, "error", "failed"), (&asking, "ask", "needs_answer")]
-    {
+    let (seen, unseen, asking) = (
+        spawn_session(&owner, &host).await?,
+        spawn_session(&owner, &host).await?,
+        spawn_session(&owner, &host).await?,
+    );
+    for (id, prompt, state) in [
+        (&seen, "echo a; usage 0.25 EUR", "finished"),
+        (&unseen, "error", "failed"),
+        (&asking, "ask", "needs_answer"),
+    ] {
         send_prompt(&owner, id, prompt).await?;
         wait_for_attention(&owner, id, state).await?;
     }
     let row = attention(&owner, &seen).await?["row"].clone();
     mark_seen(&owner, &seen, &row).await?.expect(200)?;
-    put(&owner, &format!("/sessions/{seen}/mute"), &json!({ "muted": true })).await?.expect(200)?;
-    change(&owner, &seen, &json!({ "title": "Mine", "label": "red", "archived": true })).await?.expect(200)?;
+    put(&owner, &format!("/sessions/{seen}/mute"), &json!({ "muted": true }))
+        .await?
+        .expect(200)?;
+    change(&owner, &seen, &json!({ "title": "Mine", "label": "red", "archived": true }))
+        .await?
+        .expect(200)?;
     let path = host.state_dir().join("people.json");
     let written = || Ok(std::fs::read_to_string(&path).ok().filter(|text| text.contains("muted")));
-    polling::poll_until(WAIT_LIMIT, written).await?.context("the marks are not written")?;
+    polling::poll_until(WAIT_LIMIT, written)
+        .await?
+        .context("the marks are not written")?;
     host.kill()?;
     for is_index_kept in [true, false] {
         if !is_index_kept {
@@ -193,7 +245,10 @@ async fn marks_and_facts_are_the_same_after_kill_9_and_without_the_index() -> Re
         host.restart()?;
         let owner = RestClient::new(&host);
         let session = owner.get(&format!("/sessions/{seen}")).await?.expect(200)?;
-        assert_eq!((&session["attention"]["state"], &session["attention"]["muted"]), (&json!("quiet"), &json!(true)));
+        assert_eq!(
+            (&session["attention"]["state"], &session["attention"]["muted"]),
+            (&json!("quiet"), &json!(true))
+        );
         assert_eq!(
             (&session["title"], &session["label"], &session["archived"]),
             (&json!("Mine"), &json!("red"), &json!(true))
@@ -204,8 +259,13 @@ async fn marks_and_facts_are_the_same_after_kill_9_and_without_the_index() -> Re
         assert_eq!(wait_for_attention(&owner, &unseen, "failed").await?["why"], "error");
         let cut = wait_for_attention(&owner, &asking, "failed").await?;
         assert_eq!((&cut["why"], &cut["count"]), (&json!("host_restarted"), &json!(0)));
-        let event = owner.get(&format!("/sessions/{asking}/events?limit=1000")).await?.expect(200)?;
-        let ended = event["events"].as_array().context("no events")?.iter().find(|event| event["id"] == cut["row"]);
+        let event =
+            owner.get(&format!("/sessions/{asking}/events?limit=1000")).await?.expect(200)?;
+        let ended = event["events"]
+            .as_array()
+            .context("no events")?
+            .iter()
+            .find(|event| event["id"] == cut["row"]);
         assert_eq!(ended.map(|event| &event["kind"]), Some(&json!("prompt_ended")), "{cut}");
         assert_eq!(owner.get("/asks").await?.expect(200)?["asks"], json!([]));
     }
@@ -230,7 +290,10 @@ async fn archived_session_that_asks_leaves_the_archive() -> Result<()> {
     send_prompt(&owner, &id, "ask").await?;
     wait_for_attention(&ann, &id, "needs_answer").await?;
     assert_eq!(list_ids(&ann, "archived=false").await?, [id.as_str()]);
-    assert_eq!(change(&ann, &id, &json!({ "archived": true })).await?.status_and_code(), (403, "observer".to_owned()));
+    assert_eq!(
+        change(&ann, &id, &json!({ "archived": true })).await?.status_and_code(),
+        (403, "observer".to_owned())
+    );
     Ok(())
 }
 
@@ -240,23 +303,34 @@ async fn users_title_beats_the_agents_over_rest_and_acp() -> Result<()> {
     let owner = RestClient::new(&host);
     let client = connect_client(&host).await?;
     let id = client.new_session(&cwd(&host)?).await?;
-    let stored = client.call_method("session/set_title", json!({ "sessionId": id, "title": " Mine " })).await?;
+    let stored = client
+        .call_method("session/set_title", json!({ "sessionId": id, "title": " Mine " }))
+        .await?;
     assert_eq!(stored, json!({ "title": "Mine" }));
     send_prompt(&owner, &id, "title The agent's").await?;
-    let session = wait_for_session(&owner, &id, "the end", |session| session["lastOutcome"] == "done").await?;
+    let session =
+        wait_for_session(&owner, &id, "the end", |session| session["lastOutcome"] == "done")
+            .await?;
     assert_eq!(session["title"], "Mine");
-    for wrong in
-        [json!({ "title": "" }), json!({ "title": "a\nb" }), json!({ "title": "x".repeat(201) }), json!({ "title": 7 })]
-    {
+    for wrong in [
+        json!({ "title": "" }),
+        json!({ "title": "a\nb" }),
+        json!({ "title": "x".repeat(201) }),
+        json!({ "title": 7 }),
+    ] {
         assert_eq!(change(&owner, &id, &wrong).await?.status, 422, "{wrong}");
     }
     let changed = change(&owner, &id, &json!({ "title": null })).await?.expect(200)?;
     assert_eq!(changed["title"], "The agent's");
     for wrong in ["", "a\nb"] {
-        let refused = client.call_method("session/set_title", json!({ "sessionId": id, "title": wrong })).await;
+        let refused = client
+            .call_method("session/set_title", json!({ "sessionId": id, "title": wrong }))
+            .await;
         assert_eq!(refused.unwrap_err().code, -32602, "{wrong:?}");
     }
-    let cleared = client.call_method("session/set_title", json!({ "sessionId": id, "title": null })).await?;
+    let cleared = client
+        .call_method("session/set_title", json!({ "sessionId": id, "title": null }))
+        .await?;
     assert_eq!(cleared, json!({ "title": "The agent's" }));
     let listed = client.call_method("session/list", json!({})).await?;
     let own = &listed["sessions"][0]["_meta"]["wharf"];
@@ -272,12 +346,17 @@ async fn acp_client_archives_lists_and_unarchives_a_session() -> Result<()> {
     let owner = RestClient::new(&host);
     let client = TestClient::connect(&host.ws_url(), host.token()).await?;
     let markers = client.initialize().await?["agentCapabilities"]["sessionCapabilities"].take();
-    assert_eq!((&markers["title"], &markers["archive"], &markers["setTitle"]), (&json!({}), &json!({}), &Value::Null));
+    assert_eq!(
+        (&markers["title"], &markers["archive"], &markers["setTitle"]),
+        (&json!({}), &json!({}), &Value::Null)
+    );
     let kept = client.new_session(&cwd(&host)?).await?;
     let id = client.new_session(&cwd(&host)?).await?;
     let list = async |filter: Value| -> Result<Vec<(String, bool)>> {
         let listed = client.call_method("session/list", filter).await?;
-        let entry = |entry: &Value| Some((entry["sessionId"].as_str()?.to_owned(), entry["archived"].as_bool()?));
+        let entry = |entry: &Value| {
+            Some((entry["sessionId"].as_str()?.to_owned(), entry["archived"].as_bool()?))
+        };
         listed["sessions"]
             .as_array()
             .context("no list")?
@@ -287,9 +366,14 @@ async fn acp_client_archives_lists_and_unarchives_a_session() -> Result<()> {
             .context("no `archived`")
     };
     for _ in 0..2 {
-        assert_eq!(client.call_method("session/archive", json!({ "sessionId": id })).await?, json!({}));
+        assert_eq!(
+            client.call_method("session/archive", json!({ "sessionId": id })).await?,
+            json!({})
+        );
     }
-    let former = client.call_method("session/archive", json!({ "sessionId": id, "archived": false })).await;
+    let former = client
+        .call_method("session/archive", json!({ "sessionId": id, "archived": false }))
+        .await;
     assert!(former.is_err(), "the former way to get a session back archives none: {former:?}");
     let session = owner.get(&format!("/sessions/{id}")).await?.expect(200)?;
     assert_eq!(
@@ -297,7 +381,11 @@ async fn acp_client_archives_lists_and_unarchives_a_session() -> Result<()> {
         (&json!(true), &json!("running")),
         "its agent is left alone"
     );
-    assert_eq!(stop_reason(client.send_prompt(&id, "echo still here").await)?, "end_turn", "and so are its clients");
+    assert_eq!(
+        stop_reason(client.send_prompt(&id, "echo still here").await)?,
+        "end_turn",
+        "and so are its clients"
+    );
     let both = [(id.clone(), true), (kept.clone(), false)];
     assert_eq!(list(json!({})).await?, both[1..]);
     assert_eq!(list(json!({ "archived": null })).await?, both[1..]);
@@ -312,7 +400,10 @@ async fn acp_client_archives_lists_and_unarchives_a_session() -> Result<()> {
     assert_eq!(by_http["sessions"][0]["sessionId"], json!(id));
     assert_eq!(by_http["sessions"].as_array().map(Vec::len), Some(1));
     for _ in 0..2 {
-        assert_eq!(client.call_method("session/unarchive", json!({ "sessionId": id })).await?, json!({}));
+        assert_eq!(
+            client.call_method("session/unarchive", json!({ "sessionId": id })).await?,
+            json!({})
+        );
     }
     assert_eq!(list(json!({ "archived": "only" })).await?, []);
     for method in ["session/archive", "session/unarchive"] {
@@ -333,7 +424,10 @@ async fn sessions_are_listed_by_turn_and_time() -> Result<()> {
     assert_eq!(list_ids(&owner, "turn=running").await?, [busy.as_str()]);
     assert_eq!(list_ids(&owner, "turn=idle").await?, [idle.as_str()]);
     let both = [busy.clone(), idle.clone()];
-    assert_eq!(list_ids(&owner, "since=2020-01-01T00:00:00Z&before=2100-01-01T00:00:00Z").await?, both);
+    assert_eq!(
+        list_ids(&owner, "since=2020-01-01T00:00:00Z&before=2100-01-01T00:00:00Z").await?,
+        both
+    );
     assert_eq!(list_ids(&owner, "since=2100-01-01T00:00:00Z").await?, [""; 0]);
     let started = owner.get(&format!("/sessions/{busy}")).await?.expect(200)?["startedAt"].clone();
     let before = format!("before={}", started.as_str().context("no time")?);
@@ -350,9 +444,12 @@ async fn marks_end_with_their_session_and_with_the_last_token_of_their_person() 
     let owner = RestClient::new(&host);
     let (token, text) = create_token(&host, &["--role", "observer", "--label", "ann"])?;
     let ann = RestClient::with_token(&host, &text);
-    let (first, second) = (spawn_session(&owner, &host).await?, spawn_session(&owner, &host).await?);
+    let (first, second) =
+        (spawn_session(&owner, &host).await?, spawn_session(&owner, &host).await?);
     for id in [&first, &second] {
-        put(&ann, &format!("/sessions/{id}/mute"), &json!({ "muted": true })).await?.expect(200)?;
+        put(&ann, &format!("/sessions/{id}/mute"), &json!({ "muted": true }))
+            .await?
+            .expect(200)?;
         mark_seen(&owner, id, &json!("1-1")).await?.expect(200)?;
     }
     for wrong in ["1-999999", "7-1", "x", "1-0"] {
@@ -362,13 +459,20 @@ async fn marks_end_with_their_session_and_with_the_last_token_of_their_person() 
     let path = host.state_dir().join("people.json");
     let holds = async |texts: [(&str, bool); 3]| {
         let fits = |people: &String| texts.iter().all(|(text, is)| people.contains(text) == *is);
-        polling::poll_until(WAIT_LIMIT, || Ok(std::fs::read_to_string(&path).ok().filter(fits))).await
+        polling::poll_until(WAIT_LIMIT, || Ok(std::fs::read_to_string(&path).ok().filter(fits)))
+            .await
     };
-    holds([(&token, true), (&first, true), (&second, true)]).await?.context("not written")?;
+    holds([(&token, true), (&first, true), (&second, true)])
+        .await?
+        .context("not written")?;
     owner.delete(&format!("/sessions/{first}")).await?.expect(200)?;
-    holds([(&token, true), (&first, false), (&second, true)]).await?.context("the session's marks stay")?;
+    holds([(&token, true), (&first, false), (&second, true)])
+        .await?
+        .context("the session's marks stay")?;
     assert!(run_token(&host, &["revoke", &token])?.status.success());
-    holds([(&token, false), ("owner", true), (&second, true)]).await?.context("the person stays")?;
+    holds([(&token, false), ("owner", true), (&second, true)])
+        .await?
+        .context("the person stays")?;
     let refused = run_token(&host, &["create", "--role", "observer", "--person", "ann"])?;
     assert!(!refused.status.success(), "there is no such person any more");
     Ok(())
@@ -378,23 +482,36 @@ async fn marks_end_with_their_session_and_with_the_last_token_of_their_person() 
 async fn usage_is_summed_within_one_currency() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let owner = RestClient::new(&host);
-    for prompt in ["usage 0.1 EUR", "usage 0.2 EUR; usage 0.2 EUR", "usage 3 USD", "usage", "echo none"] {
+    for prompt in
+        ["usage 0.1 EUR", "usage 0.2 EUR; usage 0.2 EUR", "usage 3 USD", "usage", "echo none"]
+    {
         let id = spawn_session(&owner, &host).await?;
         send_prompt(&owner, &id, prompt).await?;
         wait_for_attention(&owner, &id, "finished").await?;
     }
     let usage = owner.get("/usage?limit=2").await?.expect(200)?;
     assert_eq!(usage["sessions"].as_array().map(Vec::len), Some(2));
-    assert_eq!((&usage["sessions"][0]["usage"], &usage["sessions"][0]["context"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&usage["sessions"][0]["usage"], &usage["sessions"][0]["context"]),
+        (&Value::Null, &Value::Null)
+    );
     let expected = json!({
         "sessions": 5, "reporting": 3, "input": null, "output": null, "cached": null, "total": null,
         "costs": [{ "amount": 0.3, "currency": "EUR" }, { "amount": 3.0, "currency": "USD" }],
     });
     assert_eq!(usage["total"], expected);
     let page = owner.get("/metrics").await?.body;
-    assert!(page.lines().any(|line| line.starts_with("wharf_reported_cost{currency=\"USD\"} 3")), "{page}");
-    let next =
-        owner.get(&format!("/usage?limit=2&cursor={}", usage["nextCursor"].as_str().context("no cursor")?)).await?;
+    assert!(
+        page.lines()
+            .any(|line| line.starts_with("wharf_reported_cost{currency=\"USD\"} 3")),
+        "{page}"
+    );
+    let next = owner
+        .get(&format!(
+            "/usage?limit=2&cursor={}",
+            usage["nextCursor"].as_str().context("no cursor")?
+        ))
+        .await?;
     assert_eq!(next.expect(200)?["total"], expected, "the sum is that of all pages");
     Ok(())
 }

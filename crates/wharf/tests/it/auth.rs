@@ -6,12 +6,17 @@ use wharf_testkit::client::{ReceivedFrame, TestClient};
 
 use crate::recording::Recording;
 use crate::{
-    connect_client, connect_client_with, connect_observer, cwd, expect_error, log, prompt_for_text, scripted_host,
-    stop_reason,
+    connect_client, connect_client_with, connect_observer, cwd, expect_error, log, prompt_for_text,
+    scripted_host, stop_reason,
 };
 
 async fn log_in(client: &TestClient) -> Result<Value> {
-    Ok(client.call_method("authenticate", json!({ "methodId": "token", "_meta": { "secret": "hush-hush" } })).await?)
+    Ok(client
+        .call_method(
+            "authenticate",
+            json!({ "methodId": "token", "_meta": { "secret": "hush-hush" } }),
+        )
+        .await?)
 }
 
 #[tokio::test]
@@ -19,7 +24,10 @@ async fn auth_required_error_of_the_agent_reaches_the_client_unchanged() -> Resu
     let host = scripted_host(&["--auth"])?.start_host()?;
     let client = connect_client(&host).await?;
     let introduced = client.received_frames();
-    assert_eq!(introduced[0].body["result"]["authMethods"], json!([{ "id": "token", "name": "Token" }]));
+    assert_eq!(
+        introduced[0].body["result"]["authMethods"],
+        json!([{ "id": "token", "name": "Token" }])
+    );
     let new = json!({ "cwd": cwd(&host)?, "mcpServers": [] });
     for _ in 0..2 {
         let error = expect_error(client.call_method("session/new", new.clone()).await)?;
@@ -41,7 +49,10 @@ async fn auth_required_error_of_the_agent_reaches_the_client_unchanged() -> Resu
 #[tokio::test]
 async fn login_covers_later_sessions_of_its_connection_only() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.host_options(&["--auth"])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
+    let mut host = recording
+        .host_options(&["--auth"])?
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let first = connect_client(&host).await?;
     log_in(&first).await?;
     let mut sessions = Vec::new();
@@ -50,7 +61,11 @@ async fn login_covers_later_sessions_of_its_connection_only() -> Result<()> {
         assert_eq!(stop_reason(first.send_prompt(&session, "echo in").await)?, "end_turn");
         sessions.push(session);
     }
-    let logins = recording.read_messages()?.into_iter().filter(|message| message["method"] == "authenticate").count();
+    let logins = recording
+        .read_messages()?
+        .into_iter()
+        .filter(|message| message["method"] == "authenticate")
+        .count();
     assert_eq!(logins, 3, "each agent once");
     let second = connect_client(&host).await?;
     let new = json!({ "cwd": cwd(&host)?, "mcpServers": [] });
@@ -62,7 +77,11 @@ async fn login_covers_later_sessions_of_its_connection_only() -> Result<()> {
         let third = connect_client(&host).await?;
         assert_eq!(prompt_for_text(&third, session, "echo back").await?, "back");
         assert_eq!(recording.read_methods()?, ["authenticate", "session/load", "session/prompt"]);
-        assert!(!log::read_records(&host, session)?.iter().any(|record| record.to_string().contains("hush-hush")));
+        assert!(
+            !log::read_records(&host, session)?
+                .iter()
+                .any(|record| record.to_string().contains("hush-hush"))
+        );
     }
     Ok(())
 }
@@ -80,7 +99,11 @@ async fn failed_login_reaches_the_client_and_is_not_repeated() -> Result<()> {
     for _ in 0..2 {
         client.new_session(&cwd(&host)?).await?;
     }
-    let logins = recording.read_messages()?.into_iter().filter(|message| message["method"] == "authenticate").count();
+    let logins = recording
+        .read_messages()?
+        .into_iter()
+        .filter(|message| message["method"] == "authenticate")
+        .count();
     assert_eq!(logins, 1);
     Ok(())
 }
@@ -98,7 +121,11 @@ async fn a_logout_reaches_every_agent_and_is_answered_once() -> Result<()> {
         // The agent has processed the logout once it has answered a later prompt.
         assert_eq!(prompt_for_text(&client, session, "echo still").await?, "still");
     }
-    let logouts = recording.read_messages()?.into_iter().filter(|message| message["method"] == "logout").count();
+    let logouts = recording
+        .read_messages()?
+        .into_iter()
+        .filter(|message| message["method"] == "logout")
+        .count();
     assert_eq!(logouts, 2, "each session's agent once; none is started for it");
     let new = json!({ "cwd": cwd(&host)?, "mcpServers": [] });
     assert_eq!(
@@ -107,8 +134,10 @@ async fn a_logout_reaches_every_agent_and_is_answered_once() -> Result<()> {
         "later agents are not logged in"
     );
     let frames = client.received_frames();
-    let strays: Vec<&ReceivedFrame> =
-        frames.iter().filter(|frame| frame.method().is_empty() && !frame.id().is_i64()).collect();
+    let strays: Vec<&ReceivedFrame> = frames
+        .iter()
+        .filter(|frame| frame.method().is_empty() && !frame.id().is_i64())
+        .collect();
     assert!(strays.is_empty(), "answers to nothing that was asked: {strays:?}");
     Ok(())
 }
@@ -135,7 +164,8 @@ async fn observer_cannot_log_in_or_out() -> Result<()> {
     let host = scripted_host(&["--auth"])?.start_host()?;
     let observer = connect_observer(&host).await?;
     for method in ["authenticate", "logout", "_echo"] {
-        let error = expect_error(observer.call_method(method, json!({ "methodId": "token" })).await)?;
+        let error =
+            expect_error(observer.call_method(method, json!({ "methodId": "token" })).await)?;
         assert_eq!(error.code, -32011, "{method}: {error}");
     }
     Ok(())
@@ -161,11 +191,17 @@ async fn a_login_in_a_terminal_is_offered_by_the_bridge_alone() -> Result<()> {
     let told = client.received_frames().remove(0).body["result"].take();
     assert_eq!(told["authMethods"], json!([token]), "it cannot run the agent");
     let mut unable = crate::bridge::start_editor(&host, &[])?;
-    let told = unable.call_method("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }))?;
+    let told = unable
+        .call_method("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }))?;
     assert_eq!(told["authMethods"], json!([token]), "it has not said that it can");
 
     // The command that the editor is told to run exits with the agent's code.
-    let args: Vec<&str> = terminal["args"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let args: Vec<&str> = terminal["args"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     let mut login = crate::program::wharf_command(&["acp", "--config"]);
     let status = login.arg(host.directory().join("config.toml")).args(args).status()?;
     assert_eq!(status.code(), Some(7));
@@ -182,7 +218,9 @@ fn in_a_terminal_the_agent_gets_its_arguments_and_its_environment() -> Result<()
     );
     std::fs::write(&config, text)?;
     let mut login = crate::program::wharf_command(&["acp", "--agent", "x", "--config"]);
-    login.arg(&config).args(["--in-terminal", "--keep-env", "COLOR", "--", "login", "--now"]);
+    login
+        .arg(&config)
+        .args(["--in-terminal", "--keep-env", "COLOR", "--", "login", "--now"]);
     let output = login.env("COLOR", "red").env("SHAPE", "flat").output()?;
     assert_eq!(String::from_utf8_lossy(&output.stdout), "login --now COLOR=red SHAPE=round\n");
     Ok(())

@@ -23,9 +23,15 @@ fn documented_backup(host: &TestHost, archive: &Path) -> Result<String> {
     let name = state_dir.file_name().and_then(|name| name.to_str()).context("no name")?;
     let parent = state_dir.parent().context("no parent")?.display().to_string();
     let command = command.replace("~/.local/state", &parent);
-    let command = command.replace("wharf-backup.tar.gz wharf", &format!("{} {name}", archive.display()));
-    let command = command.replace("=wharf/", &format!("={name}/")).replace("='wharf/", &format!("='{name}/"));
-    ensure!(command.contains(&format!("-C {parent} -czf {}", archive.display())), "another command: {command}");
+    let command =
+        command.replace("wharf-backup.tar.gz wharf", &format!("{} {name}", archive.display()));
+    let command = command
+        .replace("=wharf/", &format!("={name}/"))
+        .replace("='wharf/", &format!("='{name}/"));
+    ensure!(
+        command.contains(&format!("-C {parent} -czf {}", archive.display())),
+        "another command: {command}"
+    );
     Ok(command)
 }
 
@@ -54,7 +60,11 @@ async fn backup_of_a_working_host_holds_every_session_and_goes_on() -> Result<()
     let tar = shell_command(&documented_backup(&host, &archive)?).output()?;
     // 1: a file has changed while it was read.
     ensure!(matches!(tar.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&tar.stderr));
-    assert_eq!(fs::metadata(&archive)?.permissions().mode() & 0o777, 0o600, "the backup holds tokens");
+    assert_eq!(
+        fs::metadata(&archive)?.permissions().mode() & 0o777,
+        0o600,
+        "the backup holds tokens"
+    );
     streaming.wait_answer().await?;
 
     let mut restored = scripted_host(&[])?.start_host()?;
@@ -65,17 +75,23 @@ async fn backup_of_a_working_host_holds_every_session_and_goes_on() -> Result<()
     ensure!(unpack.status.success(), "{}", String::from_utf8_lossy(&unpack.stderr));
     restored.restart()?;
 
-    let sessions = [("default", finished.clone()), ("default", working)].into_iter().chain(in_workspaces);
+    let sessions = [("default", finished.clone()), ("default", working)]
+        .into_iter()
+        .chain(in_workspaces);
     for (workspace, session) in sessions {
         let read = |host: &TestHost| log::read_records_in(host, workspace, &session);
         let (whole, copy) = (read(&host)?, read(&restored)?);
         let epoch = whole.first().context("an empty log")?["epoch"].clone();
-        let kept: Vec<_> = copy.iter().take_while(|record| record["epoch"] == epoch).cloned().collect();
+        let kept: Vec<_> =
+            copy.iter().take_while(|record| record["epoch"] == epoch).cloned().collect();
         ensure!(!kept.is_empty(), "nothing of {session} is in the backup");
         assert_eq!(kept, whole.get(..kept.len()).unwrap_or_default(), "{session} is another one");
     }
     let client = connect_client(&restored).await?;
     client.load_session(&finished, &cwd(&host)?).await?;
-    assert_eq!(prompt_for_text(&client, &finished, "echo after the restore").await?, "after the restore");
+    assert_eq!(
+        prompt_for_text(&client, &finished, "echo after the restore").await?,
+        "after the restore"
+    );
     Ok(())
 }

@@ -17,7 +17,11 @@ use crate::{cwd, join_session, log, open_session, scripted_host, wharf_binary};
 pub(crate) fn start_editor(host: &TestHost, arguments: &[&str]) -> Result<AgentPipe> {
     let state_dir = host.state_dir();
     let state_dir = state_dir.to_str().context("the directory is not UTF-8")?;
-    AgentPipe::start(&wharf_binary(), &[&["acp", "--no-start", "--state-dir", state_dir], arguments].concat(), &[])
+    AgentPipe::start(
+        &wharf_binary(),
+        &[&["acp", "--no-start", "--state-dir", state_dir], arguments].concat(),
+        &[],
+    )
 }
 
 /// Returns the `session/update` lines that the editor received, unchanged.
@@ -48,10 +52,21 @@ async fn an_editor_gets_the_very_bytes_that_a_websocket_client_gets() -> Result<
     }
     editor.send_prompt(&session, "echo the end")?;
     direct.expect_text("the end").await;
-    let seen = direct.received_frames().into_iter().filter(|frame| frame.body.get("method").is_some());
-    let seen: Vec<String> = seen.map(|frame| frame.raw).filter(|raw| !raw.contains("user_message_chunk")).collect();
-    let lines: Vec<String> = editor.received.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect();
-    let lines: Vec<String> = lines.into_iter().filter(|line| line.contains(r#""method":"#)).collect();
+    let seen = direct
+        .received_frames()
+        .into_iter()
+        .filter(|frame| frame.body.get("method").is_some());
+    let seen: Vec<String> = seen
+        .map(|frame| frame.raw)
+        .filter(|raw| !raw.contains("user_message_chunk"))
+        .collect();
+    let lines: Vec<String> = editor
+        .received
+        .iter()
+        .map(|line| String::from_utf8_lossy(line).into_owned())
+        .collect();
+    let lines: Vec<String> =
+        lines.into_iter().filter(|line| line.contains(r#""method":"#)).collect();
     for (line, frame) in lines.iter().zip(&seen) {
         assert_eq!(line, frame);
     }
@@ -62,7 +77,9 @@ async fn an_editor_gets_the_very_bytes_that_a_websocket_client_gets() -> Result<
     editor.send_line(odd.as_bytes())?;
     let echoed = editor.next_line()?.context("stdout ended")?;
     direct.send_raw(&odd).await;
-    let frame = direct.expect("the echo", |frame| frame.raw.contains("12345678901234567890.50")).await;
+    let frame = direct
+        .expect("the echo", |frame| frame.raw.contains("12345678901234567890.50"))
+        .await;
     assert_eq!(String::from_utf8_lossy(&echoed), frame.raw);
     Ok(())
 }
@@ -101,11 +118,15 @@ async fn session_new_returns_the_session_named_on_the_command_line() -> Result<(
     let (_client, session) = open_session(&host).await?;
     let mut editor = start_editor(&host, &["--session", &session])?;
     editor.call_method("initialize", json!({ "protocolVersion": 1 }))?;
-    let opened = editor.call_method("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] }))?;
+    let opened =
+        editor.call_method("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] }))?;
     assert_eq!(opened["sessionId"], session.as_str());
     assert_eq!(opened["modes"]["currentModeId"], "ask");
     let (answer, said) = editor.send_prompt(&session, "echo joined")?;
-    assert_eq!((answer["result"]["stopReason"].as_str(), joined_text(&said)), (Some("end_turn"), "joined".to_owned()));
+    assert_eq!(
+        (answer["result"]["stopReason"].as_str(), joined_text(&said)),
+        (Some("end_turn"), "joined".to_owned())
+    );
     Ok(())
 }
 
@@ -124,7 +145,8 @@ fn bridge_without_host_and_autostart_explains_the_failure() -> Result<()> {
 /// Starts a bridge that has to start its own host, in a state directory of its own.
 fn start_bridge_with_own_host(folder: &Path) -> Result<AgentPipe> {
     let state_dir = folder.join("state");
-    let arguments = ["acp", "--state-dir", state_dir.to_str().context("the directory is not UTF-8")?];
+    let arguments =
+        ["acp", "--state-dir", state_dir.to_str().context("the directory is not UTF-8")?];
     let demo = folder.join("demo");
     let environment = [
         ("WHARF_LISTEN", Path::new("127.0.0.1:0")),
@@ -140,7 +162,11 @@ struct StopHostOnDrop<'a>(&'a Path);
 
 impl StopHostOnDrop<'_> {
     fn pid(&self) -> Option<u32> {
-        std::fs::read_to_string(self.0.join("state/host.lock")).ok()?.trim().parse().ok()
+        std::fs::read_to_string(self.0.join("state/host.lock"))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
     }
 }
 
@@ -158,7 +184,8 @@ impl Drop for StopHostOnDrop<'_> {
 fn two_bridges_at_once_start_one_host_which_outlives_them() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let host = StopHostOnDrop(folder.path());
-    let mut both = [start_bridge_with_own_host(folder.path())?, start_bridge_with_own_host(folder.path())?];
+    let mut both =
+        [start_bridge_with_own_host(folder.path())?, start_bridge_with_own_host(folder.path())?];
     for editor in &mut both {
         let session = editor.open_session()?;
         let (_, said) = editor.send_prompt(&session, "echo here")?;
@@ -199,22 +226,31 @@ fn a_host_that_cannot_start_is_explained_by_its_log() -> Result<()> {
 
 #[test]
 fn a_permission_of_an_agent_that_went_with_the_host_is_withdrawn() -> Result<()> {
-    let mut host = scripted_host(&["--resume"])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
+    let mut host =
+        scripted_host(&["--resume"])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let mut editor = start_editor(&host, &[])?;
     let session = editor.open_session()?;
     let cut = editor.start_prompt(&session, "ask")?;
-    let asked = editor.expect("the permission", |message| message["method"] == "session/request_permission")?;
+    let asked = editor
+        .expect("the permission", |message| message["method"] == "session/request_permission")?;
     host.restart()?;
-    let withdrawn = editor.expect("its withdrawal", |message| message["method"] == "$/cancel_request")?;
+    let withdrawn =
+        editor.expect("its withdrawal", |message| message["method"] == "$/cancel_request")?;
     assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
     assert_eq!(editor.wait_response(cut)?["error"]["data"]["reason"], "host_restarted");
     // No agent waits for this answer any more.
-    editor.send_result(&asked["id"], json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } }))?;
+    editor.send_result(
+        &asked["id"],
+        json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } }),
+    )?;
     let again = editor.start_prompt(&session, "ask")?;
-    let asked_again = editor.expect("another", |message| message["method"] == "session/request_permission")?;
+    let asked_again =
+        editor.expect("another", |message| message["method"] == "session/request_permission")?;
     ensure!(asked_again["id"] != asked["id"], "an id came back");
-    editor
-        .send_result(&asked_again["id"], json!({ "outcome": { "outcome": "selected", "optionId": "reject_once" } }))?;
+    editor.send_result(
+        &asked_again["id"],
+        json!({ "outcome": { "outcome": "selected", "optionId": "reject_once" } }),
+    )?;
     editor.expect("the choice", |message| chunk_text(message) == "chosen: reject_once")?;
     assert_eq!(editor.wait_response(again)?["result"]["stopReason"], "end_turn");
     Ok(())
@@ -270,7 +306,11 @@ fn start_interrupted_turn(
     let kill_at = dice.next_below(STREAM_UPDATES / 4);
     // A hanging turn is interrupted for certain. A turn that was never seen to begin may not have been accepted.
     let is_cut = cuts_turns && dice.next_below(4) > 0;
-    let script = if is_cut { format!("stream {STREAM_UPDATES}; hang") } else { format!("stream {STREAM_UPDATES}") };
+    let script = if is_cut {
+        format!("stream {STREAM_UPDATES}; hang")
+    } else {
+        format!("stream {STREAM_UPDATES}")
+    };
     let running = editor.start_prompt(session, &script)?;
     let waiting = editor.start_prompt(session, "echo waited")?;
     if is_cut || !cuts_turns {
@@ -282,7 +322,8 @@ fn start_interrupted_turn(
     // The two answers may come in either order: the host looks up the end of the first prompt in the log meanwhile.
     for _ in 0..2 {
         let answer = editor.expect("an answer", |message| {
-            message.get("method").is_none() && (message["id"] == running || message["id"] == waiting)
+            message.get("method").is_none()
+                && (message["id"] == running || message["id"] == waiting)
         })?;
         if answer["id"] == running && (is_cut || (cuts_turns && answer.get("error").is_some())) {
             assert_eq!(answer["error"]["data"]["reason"], "host_restarted", "{answer}");
@@ -295,16 +336,26 @@ fn start_interrupted_turn(
 
 /// Returns the ids of the requests that the editor got answers to, in the order of the answers.
 fn list_answered_requests(editor: &AgentPipe) -> Vec<u64> {
-    let messages = editor.received.iter().filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-    messages.filter(|message| message.get("method").is_none()).filter_map(|message| message["id"].as_u64()).collect()
+    let messages = editor
+        .received
+        .iter()
+        .filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    messages
+        .filter(|message| message.get("method").is_none())
+        .filter_map(|message| message["id"].as_u64())
+        .collect()
 }
 
 /// Checks that the editor received exactly the events of the log, in their order and once each.
 fn check_transcript(host: &TestHost, session: &str, editor: &AgentPipe) -> Result<()> {
-    let shown: Vec<Value> =
-        list_updates(editor).iter().map(|line| serde_json::from_str(line)).collect::<Result<_, _>>()?;
-    let logged: Vec<Value> =
-        log::list_events(host, session, "agent_updated")?.into_iter().map(|mut event| event["frame"].take()).collect();
+    let shown: Vec<Value> = list_updates(editor)
+        .iter()
+        .map(|line| serde_json::from_str(line))
+        .collect::<Result<_, _>>()?;
+    let logged: Vec<Value> = log::list_events(host, session, "agent_updated")?
+        .into_iter()
+        .map(|mut event| event["frame"].take())
+        .collect();
     let first = shown.iter().zip(&logged).position(|(shown, logged)| shown != logged);
     if let Some(at) = first {
         anyhow::bail!("update {at} was shown as {} and is {}", shown[at], logged[at]);

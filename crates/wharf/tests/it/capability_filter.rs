@@ -18,16 +18,24 @@ fn session_params(host: &TestHost, session: Option<&str>) -> Result<Value> {
 }
 
 fn list_option_ids(list: &Value) -> Vec<&str> {
-    list.as_array().into_iter().flatten().filter_map(|option| option["id"].as_str()).collect()
+    list.as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|option| option["id"].as_str())
+        .collect()
 }
 
 fn list_updates(client: &TestClient) -> Vec<String> {
     let frames = client.received_frames().into_iter().filter(|frame| frame.update().is_some());
-    frames.map(|frame| frame.raw).filter(|raw| !raw.contains("user_message_chunk")).collect()
+    frames
+        .map(|frame| frame.raw)
+        .filter(|raw| !raw.contains("user_message_chunk"))
+        .collect()
 }
 
 #[tokio::test]
-async fn updates_that_a_client_does_not_understand_are_left_out_live_and_in_replays() -> Result<()> {
+async fn updates_that_a_client_does_not_understand_are_left_out_live_and_in_replays() -> Result<()>
+{
     let host = scripted_host(&[])?.start_host()?;
     let (able, plain) = (connect_with_all_capabilities(&host).await?, connect_client(&host).await?);
     let session = able.new_session(&cwd(&host)?).await?;
@@ -54,7 +62,9 @@ async fn updates_that_a_client_does_not_understand_are_left_out_live_and_in_repl
     later.load_session(&session, &cwd(&host)?).await?;
     assert_eq!(list_updates(&later), some);
     let attached = connect_client(&host).await?;
-    attached.call_method("session/attach", json!({ "sessionId": session, "historyDelivery": "stream" })).await?;
+    attached
+        .call_method("session/attach", json!({ "sessionId": session, "historyDelivery": "stream" }))
+        .await?;
     attached.expect_text("end").await;
     assert_eq!(list_updates(&attached), some);
     Ok(())
@@ -83,10 +93,14 @@ async fn boolean_options_are_hidden_from_clients_without_boolean_options() -> Re
         assert_eq!(list_option_ids(&answer["configOptions"]), known);
         for (client, known) in [(&plain, &["model"][..]), (&able, &["model", "fast"])] {
             let told = client.expect_update("the change", |update| {
-                update["sessionUpdate"] == "config_option_update" && update["configOptions"][0]["currentValue"] == value
+                update["sessionUpdate"] == "config_option_update"
+                    && update["configOptions"][0]["currentValue"] == value
             });
             let told = told.await;
-            assert_eq!(list_option_ids(&told.update().context("no update")?["configOptions"]), known);
+            assert_eq!(
+                list_option_ids(&told.update().context("no update")?["configOptions"]),
+                known
+            );
         }
     }
     Ok(())

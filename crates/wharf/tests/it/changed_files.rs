@@ -26,7 +26,10 @@ async fn read_changes(http: &RestClient, id: &str, query: &str) -> Result<Value>
 
 /// Returns the ids of the tool rows of a turn, the newest first.
 async fn tool_rows(http: &RestClient, id: &str, turn: &str) -> Result<Vec<Value>> {
-    let page = http.get(&format!("/sessions/{id}/rows?turn={turn}&kinds=tool")).await?.expect(200)?;
+    let page = http
+        .get(&format!("/sessions/{id}/rows?turn={turn}&kinds=tool"))
+        .await?
+        .expect(200)?;
     let rows = page["rows"].as_array().context("no rows")?;
     Ok(rows.iter().rev().map(|row| row["id"].clone()).collect())
 }
@@ -41,21 +44,29 @@ async fn start_session() -> Result<(TestHost, RestClient, String)> {
 #[tokio::test]
 async fn changed_files_add_up_over_turns_and_survive_a_crash() -> Result<()> {
     let (mut host, http, id) = start_session().await?;
-    let cwd = http.get(&format!("/sessions/{id}")).await?.expect(200)?["cwd"].as_str().context("no cwd")?.to_owned();
+    let cwd = http.get(&format!("/sessions/{id}")).await?.expect(200)?["cwd"]
+        .as_str()
+        .context("no cwd")?
+        .to_owned();
     let diff = |path: &str, old: Option<&str>, new: &str| json!({ "type": "diff", "path": path, "oldText": old, "newText": new });
     let made = diff(&format!("{cwd}/made.txt"), None, "1\n2\n3\n");
-    let one = run_tool_call(&http, &id, json!({ "status": "completed", "content": [made] })).await?;
+    let one =
+        run_tool_call(&http, &id, json!({ "status": "completed", "content": [made] })).await?;
     let edited = diff(&format!("{cwd}/made.txt"), Some("2\n"), "two\ntwo\n");
     let other = diff("/other.txt", Some("a\n"), "");
-    let two = run_tool_call(&http, &id, json!({ "status": "completed", "content": [edited, other] })).await?;
-    let (rows_one, rows_two) = (tool_rows(&http, &id, &one).await?, tool_rows(&http, &id, &two).await?);
+    let two =
+        run_tool_call(&http, &id, json!({ "status": "completed", "content": [edited, other] }))
+            .await?;
+    let (rows_one, rows_two) =
+        (tool_rows(&http, &id, &one).await?, tool_rows(&http, &id, &two).await?);
     let all = read_changes(&http, &id, "").await?;
     let at = all["files"][0]["changedAt"].clone();
     let made = json!({ "path": "made.txt", "status": "created", "added": 5, "removed": 1, "exact": true,
         "rows": [rows_two[0], rows_one[0]], "rowCount": 2, "turns": [two, one], "turnCount": 2, "changedAt": at });
     let other = json!({ "path": "/other.txt", "status": "changed", "added": 0, "removed": 1, "exact": true,
         "rows": rows_two, "rowCount": 1, "turns": [two], "turnCount": 1, "changedAt": at });
-    let last = http.get(&format!("/sessions/{id}/rows?limit=1")).await?.expect(200)?["asOf"].clone();
+    let last =
+        http.get(&format!("/sessions/{id}/rows?limit=1")).await?.expect(200)?["asOf"].clone();
     let expected = json!({ "fold": wharf_api::FOLD_NUMBER, "session": id, "asOf": last, "files": [other, made], "total": 2, "added": 5,
         "removed": 2, "partial": false });
     assert_eq!(all, expected);
@@ -72,14 +83,21 @@ async fn changed_files_add_up_over_turns_and_survive_a_crash() -> Result<()> {
     let unknown = http.get(&format!("/sessions/{id}/changes?turn=prm_none")).await?;
     assert_eq!(unknown.status_and_code(), (404, "unknown_prompt".to_owned()));
     for query in ["limit=0", "limit=1001"] {
-        assert_eq!(http.get(&format!("/sessions/{id}/changes?{query}")).await?.status_and_code().0, 422, "{query}");
+        assert_eq!(
+            http.get(&format!("/sessions/{id}/changes?{query}")).await?.status_and_code().0,
+            422,
+            "{query}"
+        );
     }
     for mut mcp in Mcp::over_both(&host)? {
         let arguments = json!({ "sessionId": id, "format": "changes", "turn": two });
         let answer = mcp.call_tool("get_agent_session_output", arguments).await?;
         assert_eq!(answer["changes"], read_changes(&http, &id, &format!("?turn={two}")).await?);
         let unfit = json!({ "sessionId": id, "format": "changes", "whole": true });
-        assert_eq!(mcp.call_for_refusal("get_agent_session_output", unfit).await?.0, "invalid_params");
+        assert_eq!(
+            mcp.call_for_refusal("get_agent_session_output", unfit).await?.0,
+            "invalid_params"
+        );
     }
     host.kill()?;
     host.restart()?;
@@ -96,8 +114,7 @@ async fn failed_and_unfinished_tool_calls_have_changed_nothing() -> Result<()> {
         run_tool_call(&http, &id, json!({ "status": status, "content": content })).await?;
     }
     assert_eq!(read_changes(&http, &id, "").await?["files"], json!([]));
-    let late =
-        json!({ "sessionUpdate": "tool_call", "status": "in_progress", "toolCallId": "late", "content": content });
+    let late = json!({ "sessionUpdate": "tool_call", "status": "in_progress", "toolCallId": "late", "content": content });
     run_tool_call(&http, &id, late).await?;
     send_prompt(&http, &id, "tool-done late").await?;
     wait_until_idle(&http, &id).await?;
@@ -112,22 +129,33 @@ async fn failed_and_unfinished_tool_calls_have_changed_nothing() -> Result<()> {
 
 #[tokio::test]
 async fn edit_of_the_demo_agent_counts_only_if_it_was_allowed() -> Result<()> {
-    let host = HostOptions { binary: Some(wharf_binary()), ..HostOptions::default() }.start_host()?;
+    let host =
+        HostOptions { binary: Some(wharf_binary()), ..HostOptions::default() }.start_host()?;
     let http = RestClient::new(&host);
     let args = json!({ "adapter": "demo", "cwd": cwd(&host)? });
     let session = http.post("/sessions/agent", &args).await?.expect(201)?;
     let id = session["id"].as_str().context("no id")?;
     for (option, changed) in [("reject", 0), ("allow", 1)] {
         send_prompt(&http, id, "edit").await?;
-        wait_for_session(&http, id, "a question", |session| session["turn"] == "awaiting_input").await?;
+        wait_for_session(&http, id, "a question", |session| session["turn"] == "awaiting_input")
+            .await?;
         let asks = http.get(&format!("/sessions/{id}/asks")).await?.expect(200)?;
         let ask = &asks["asks"][0];
         let options = ask["options"].as_array().context("no options")?;
         let kind = format!("{option}_once");
-        let chosen = options.iter().find(|choice| choice["kind"] == kind.as_str()).context("no such option")?;
-        assert_eq!(read_changes(&http, id, "").await?["total"], 0, "nothing is changed before the answer");
+        let chosen = options
+            .iter()
+            .find(|choice| choice["kind"] == kind.as_str())
+            .context("no such option")?;
+        assert_eq!(
+            read_changes(&http, id, "").await?["total"],
+            0,
+            "nothing is changed before the answer"
+        );
         let answer = json!({ "optionId": chosen["optionId"] });
-        http.post(&format!("/sessions/{id}/asks/{}", ask["askId"]), &answer).await?.expect(200)?;
+        http.post(&format!("/sessions/{id}/asks/{}", ask["askId"]), &answer)
+            .await?
+            .expect(200)?;
         wait_until_idle(&http, id).await?;
         let changes = read_changes(&http, id, "").await?;
         assert_eq!(changes["total"], changed, "{option}");

@@ -13,7 +13,8 @@ const CTRL_C: &str = "\x03";
 const CTRL_D: &str = "\x04";
 
 #[tokio::test]
-async fn agent_name_starts_a_session_and_an_ask_shows_its_subject_and_takes_a_short_answer() -> Result<()> {
+async fn agent_name_starts_a_session_and_an_ask_shows_its_subject_and_takes_a_short_answer()
+-> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);
     let mut chat = TestTerminal::run_wharf(&host, &["chat", "scripted"])?;
@@ -38,7 +39,11 @@ async fn agent_name_starts_a_session_and_an_ask_shows_its_subject_and_takes_a_sh
     assert_eq!(code, Some(0));
     let sessions = http.get("/sessions").await?.expect(200)?;
     let session = &sessions["sessions"][0];
-    assert_eq!((&session["status"], &session["attention"]["state"]), (&json!("running"), &json!("quiet")), "{session}");
+    assert_eq!(
+        (&session["status"], &session["attention"]["state"]),
+        (&json!("running"), &json!("quiet")),
+        "{session}"
+    );
     Ok(())
 }
 
@@ -90,7 +95,9 @@ async fn prompts_and_answers_of_a_second_client_appear() -> Result<()> {
     chat.expect("your answer: ")?;
     let asks = http.get(&format!("/sessions/{id}/asks")).await?.expect(200)?;
     let ask = asks["asks"][0]["askId"].as_u64().context("no ask")?;
-    http.post(&format!("/sessions/{id}/asks/{ask}"), &json!({ "optionId": "reject_once" })).await?.expect(200)?;
+    http.post(&format!("/sessions/{id}/asks/{ask}"), &json!({ "optionId": "reject_once" }))
+        .await?
+        .expect(200)?;
     chat.expect("May I? → Reject (wharf-testkit")?;
     chat.expect("chosen: reject_once")?;
     chat.expect("── done")?;

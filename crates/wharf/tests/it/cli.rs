@@ -15,7 +15,10 @@ use crate::{scripted_host, without_usage};
 /// Returns a `run_wharf` command with these arguments, in the host's directory and for this host.
 pub(crate) fn command_for_host(host: &TestHost, arguments: &[&str]) -> Command {
     let mut command = wharf_command(arguments);
-    command.env("WHARF_STATE_DIR", host.state_dir()).env("PWD", host.directory()).current_dir(host.directory());
+    command
+        .env("WHARF_STATE_DIR", host.state_dir())
+        .env("PWD", host.directory())
+        .current_dir(host.directory());
     // Processes that it leaves running, such as the attendant of a turn, end with the host.
     processes::mark_command(&mut command, host.directory());
     command.arg("--no-start");
@@ -26,7 +29,11 @@ pub(crate) fn command_for_host(host: &TestHost, arguments: &[&str]) -> Command {
 pub(crate) fn expect_output(output: Output, code: i32) -> Result<String> {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let stdout = String::from_utf8(output.stdout)?;
-    ensure!(output.status.code() == Some(code), "{:?} instead of {code}\n{stdout}{stderr}", output.status);
+    ensure!(
+        output.status.code() == Some(code),
+        "{:?} instead of {code}\n{stdout}{stderr}",
+        output.status
+    );
     Ok(stdout)
 }
 
@@ -46,7 +53,9 @@ pub(crate) fn run_failing_wharf(host: &TestHost, arguments: &[&str], code: i32) 
 
 /// Starts a session that stays, and returns its id.
 pub(crate) fn start_kept_session(host: &TestHost, arguments: &[&str]) -> Result<String> {
-    Ok(run_wharf(host, &[&["run", "scripted", "--keep"], arguments].concat())?.trim().to_owned())
+    Ok(run_wharf(host, &[&["run", "scripted", "--keep"], arguments].concat())?
+        .trim()
+        .to_owned())
 }
 
 /// Starts a host with a session of the scripted agent that is labelled `docs` and idle.
@@ -79,7 +88,10 @@ async fn a_session_is_named_by_a_piece_of_its_id_by_its_label_or_by_the_director
         "nothing means the directory"
     );
     let ambiguous = run_failing_wharf(&host, &["show", &body[..3]], 2)?;
-    assert!(ambiguous.contains(&one) && ambiguous.contains(&other) && ambiguous.contains("other"), "{ambiguous}");
+    assert!(
+        ambiguous.contains(&one) && ambiguous.contains(&other) && ambiguous.contains("other"),
+        "{ambiguous}"
+    );
     let unknown = run_failing_wharf(&host, &["show", "nobody"], 4)?;
     assert!(unknown.contains("\"nobody\"") && unknown.contains("wharf sessions"), "{unknown}");
     let unknown = run_failing_wharf(&host, &["show", "sess_00000000000000000000000000"], 4)?;
@@ -91,9 +103,11 @@ async fn a_session_is_named_by_a_piece_of_its_id_by_its_label_or_by_the_director
 fn wrong_arguments_and_unknown_tokens_have_their_exit_codes() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     start_kept_session(&host, &[])?;
-    for arguments in
-        [&["run", "scripted", "-C", "/nope", "hello"][..], &["workspace", "add", "x", "/nope"], &["output", "-n", "0"]]
-    {
+    for arguments in [
+        &["run", "scripted", "-C", "/nope", "hello"][..],
+        &["workspace", "add", "x", "/nope"],
+        &["output", "-n", "0"],
+    ] {
         let said = run_failing_wharf(&host, arguments, 2)?;
         assert!(!said.contains("not an absolute path"), "{arguments:?}: {said}");
     }
@@ -126,7 +140,11 @@ async fn json_output_is_the_hosts_answer() -> Result<()> {
         (&["agents", "--json"], "/adapters"),
     ] {
         let answer = without_usage(http.get(route).await?.expect(200)?);
-        assert_eq!(without_usage(parse_object(&run_wharf(&host, arguments)?)?), answer, "{arguments:?}");
+        assert_eq!(
+            without_usage(parse_object(&run_wharf(&host, arguments)?)?),
+            answer,
+            "{arguments:?}"
+        );
     }
     let all = parse_object(&run_wharf(&host, &["asks", "--json"])?)?;
     assert_eq!(all["asks"][0]["sessionId"], id.as_str(), "{all}");
@@ -146,12 +164,22 @@ async fn output_to_a_pipe_has_plain_columns() -> Result<()> {
     assert_eq!(columns[..7], [&id, "running", "idle", "0", "scripted", "default", &directory]);
     assert!(columns[7].ends_with('Z') && columns[9] == "a b" && columns[14] == "quiet", "{line:?}");
     run_wharf(&host, &["prompt", &id, "--wait", "think hm; echo \x1b[31mred"])?;
-    for arguments in [&["sessions"][..], &["show", &id], &["output", &id], &["status"], &["agents"], &["queue", &id]] {
+    for arguments in [
+        &["sessions"][..],
+        &["show", &id],
+        &["output", &id],
+        &["status"],
+        &["agents"],
+        &["queue", &id],
+    ] {
         let text = run_wharf(&host, arguments)?;
         assert!(!text.contains('\x1b'), "{arguments:?} {text:?}");
     }
     let coloured = run_wharf(&host, &["output", &id, "--style", "lines", "--color", "always"])?;
-    assert!(coloured.contains("\x1b[2m[thought] hm\x1b[0m") && !coloured.contains("\x1b[31mred"), "{coloured:?}");
+    assert!(
+        coloured.contains("\x1b[2m[thought] hm\x1b[0m") && !coloured.contains("\x1b[31mred"),
+        "{coloured:?}"
+    );
     assert_eq!(run_wharf(&host, &["sessions", "--agent", "nobody"])?, "");
     Ok(())
 }
@@ -165,7 +193,10 @@ async fn a_busy_session_takes_a_prompt_that_waits_and_the_queue_can_be_changed()
     let accepted = run_wharf(&host, &["prompt", "q", "echo begun; hang"])?;
     assert!(accepted.starts_with("prm_") && accepted.ends_with("\t\n"), "{accepted:?}");
     let busy = run_failing_wharf(&host, &["prompt", "q", "echo no"], 5)?;
-    assert!(busy.contains("--queue") && busy.contains("--interrupt") && busy.contains(&id), "{busy}");
+    assert!(
+        busy.contains("--queue") && busy.contains("--interrupt") && busy.contains(&id),
+        "{busy}"
+    );
     for (text, place) in [("echo a", "1"), ("echo b", "2"), ("echo c", "3")] {
         let accepted = run_wharf(&host, &["prompt", "q", "--queue", text])?;
         assert_eq!(accepted.trim_end().split('\t').nth(1), Some(place), "{accepted}");
@@ -176,12 +207,19 @@ async fn a_busy_session_takes_a_prompt_that_waits_and_the_queue_can_be_changed()
     let waiting = run_wharf(&host, &["queue", "q"])?;
     let texts: Vec<&str> = waiting.lines().filter_map(|line| line.split('\t').nth(4)).collect();
     assert_eq!(texts, ["echo c", "echo changed"]);
-    assert!(run_failing_wharf(&host, &["queue", "q", "remove", "9999"], 4)?.contains("wharf queue"));
+    assert!(
+        run_failing_wharf(&host, &["queue", "q", "remove", "9999"], 4)?.contains("wharf queue")
+    );
     assert_eq!(run_wharf(&host, &["interrupt", "q"])?, format!("{id} interrupted\n"));
-    wait_for_session(&http, &id, "an empty queue", |session| session["queued"] == 0 && session["turn"] == "idle")
-        .await?;
+    wait_for_session(&http, &id, "an empty queue", |session| {
+        session["queued"] == 0 && session["turn"] == "idle"
+    })
+    .await?;
     let output = run_wharf(&host, &["output", "q", "--style", "lines", "-n", "5"])?;
-    assert_eq!(output.lines().filter(|line| !line.contains("turn-end")).collect::<Vec<_>>(), ["c", "changed"]);
+    assert_eq!(
+        output.lines().filter(|line| !line.contains("turn-end")).collect::<Vec<_>>(),
+        ["c", "changed"]
+    );
     assert_eq!(run_wharf(&host, &["interrupt", "q"])?, format!("{id} was not busy\n"));
     Ok(())
 }
@@ -212,17 +250,24 @@ async fn following_ends_with_the_session_and_watching_shows_every_change() -> Re
     let id = start_kept_session(&host, &["--label", "seen"])?;
     wait_until_idle(&http, &id).await?;
     run_wharf(&host, &["prompt", &id, "--wait", "echo before"])?;
-    let mut watching =
-        crate::program::start_and_read_lines(command_for_host(&host, &["sessions", "--watch", "--json"]))?;
+    let mut watching = crate::program::start_and_read_lines(command_for_host(
+        &host,
+        &["sessions", "--watch", "--json"],
+    ))?;
     assert_eq!(parse_object(&watching.next()?)?["id"], id.as_str());
-    let mut following =
-        crate::program::start_and_read_lines(command_for_host(&host, &["sessions", "--attach", "seen"]))?;
+    let mut following = crate::program::start_and_read_lines(command_for_host(
+        &host,
+        &["sessions", "--attach", "seen"],
+    ))?;
     following.find(|line| line == "before")?;
     run_wharf(&host, &["prompt", &id, "echo after; hang"])?;
     let busy = watching.find(|line| line.contains(r#""turn":"running""#))?;
     assert!(busy.contains(&id), "{busy}");
     // The line is complete, and shown, when the turn is over.
-    crate::log::expect_event(&host, &id, "agent_updated", |event| event["frame"].to_string().contains("after")).await?;
+    crate::log::expect_event(&host, &id, "agent_updated", |event| {
+        event["frame"].to_string().contains("after")
+    })
+    .await?;
     run_wharf(&host, &["kill", &id])?;
     watching.find(|line| line.contains(r#""status":"killed""#))?;
     let rest = following.read_rest()?;
@@ -241,7 +286,10 @@ fn workspaces_are_named_used_and_removed() -> Result<()> {
     run_wharf(&host, &["workspace", "use", "project"])?;
     let listed = run_wharf(&host, &["workspace", "list"])?;
     let project = std::fs::canonicalize(project)?.display().to_string();
-    let line = listed.lines().find(|line| line.starts_with("project\t")).context("not listed")?;
+    let line = listed
+        .lines()
+        .find(|line| line.starts_with("project\t"))
+        .context("not listed")?;
     let columns: Vec<&str> = line.split('\t').collect();
     assert_eq!((columns[1], columns[2], columns[4]), ("active", project.as_str(), "The project"));
     let id = start_kept_session(&host, &["--workspace", "project"])?;
@@ -266,11 +314,20 @@ fn a_registry_is_imported_and_its_agents_are_listed() -> Result<()> {
     ] });
     std::fs::write(host.directory().join("registry.json"), registry.to_string())?;
     let imported = run_wharf(&host, &["agents", "import", "registry.json", "--config", config])?;
-    assert!(imported.contains("fresh\timported") && imported.contains("odd\tskipped"), "{imported}");
+    assert!(
+        imported.contains("fresh\timported") && imported.contains("odd\tskipped"),
+        "{imported}"
+    );
     let listed = run_wharf(&host, &["agents"])?;
     let names: Vec<&str> = listed.lines().filter_map(|line| line.split('\t').next()).collect();
-    assert!(["fresh", "scripted", "demo", "claude"].iter().all(|name| names.contains(name)), "{listed}");
-    let scripted = listed.lines().find(|line| line.starts_with("scripted\t")).context("not listed")?;
+    assert!(
+        ["fresh", "scripted", "demo", "claude"].iter().all(|name| names.contains(name)),
+        "{listed}"
+    );
+    let scripted = listed
+        .lines()
+        .find(|line| line.starts_with("scripted\t"))
+        .context("not listed")?;
     assert!(scripted.starts_with("scripted\tinstalled\t\tdefault\tconfig\tacp"), "{scripted}");
     Ok(())
 }
@@ -280,7 +337,10 @@ fn verbose_output_lists_the_requests_to_the_host() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let output = command_for_host(&host, &["sessions", "-v"]).output()?;
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.stdout.is_empty() && told.contains("GET /sessions") && told.contains(" ms"), "{told}");
+    assert!(
+        output.stdout.is_empty() && told.contains("GET /sessions") && told.contains(" ms"),
+        "{told}"
+    );
     assert!(told.contains("wharf.sock -> 200"), "{told}");
     Ok(())
 }
@@ -291,7 +351,10 @@ async fn piped_listings_hold_no_control_characters_of_others() -> Result<()> {
     let hostile = "a\u{1b}]0;mine\u{7}b\u{1b}[2Jc\u{9b}d\r";
     let folder = host.directory().join(hostile);
     std::fs::create_dir(&folder)?;
-    let session = start_kept_session(&host, &["--label", hostile, "--cwd", folder.to_str().context("not UTF-8")?])?;
+    let session = start_kept_session(
+        &host,
+        &["--label", hostile, "--cwd", folder.to_str().context("not UTF-8")?],
+    )?;
     for arguments in [&["sessions"][..], &["show", &session], &["workspace", "list"], &["agents"]] {
         let said = run_wharf(&host, arguments)?;
         let odd = said.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t'));

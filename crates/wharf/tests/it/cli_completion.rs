@@ -34,7 +34,11 @@ fn command_in_shell(shell: &str, script: &str, state: &Path) -> Result<Command> 
     let binary = wharf_binary();
     let folder = binary.parent().context("no folder")?.display().to_string();
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
-    command.arg(script).env("PATH", path).env("WHARF_STATE_DIR", state).env("HOME", state);
+    command
+        .arg(script)
+        .env("PATH", path)
+        .env("WHARF_STATE_DIR", state)
+        .env("HOME", state);
     Ok(command)
 }
 
@@ -60,7 +64,11 @@ fn complete_in(shell: &str, line: &str, state: &Path) -> Result<Vec<String>> {
     let output = command_in_shell(shell, &script, state)?.output()?;
     let said = String::from_utf8(output.stdout)?;
     ensure!(output.stderr.is_empty(), "{shell}: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(said.lines().filter_map(|line| line.split('\t').next()).map(ToOwned::to_owned).collect())
+    Ok(said
+        .lines()
+        .filter_map(|line| line.split('\t').next())
+        .map(ToOwned::to_owned)
+        .collect())
 }
 
 async fn host_with_names() -> Result<(TestHost, String)> {

@@ -25,7 +25,9 @@ impl Home {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = wharf_command(arguments);
-        command.env("HOME", self.0.path()).env("WHARF_STATE_DIR", self.0.path().join("state"));
+        command
+            .env("HOME", self.0.path())
+            .env("WHARF_STATE_DIR", self.0.path().join("state"));
         command
     }
 
@@ -69,7 +71,10 @@ fn settings_are_changed_in_the_file_without_a_host() -> Result<()> {
     assert!(home.run(&["config", "check"])?.contains("every setting has its default"));
     home.run(&["config", "set", "session.idle_ttl", "8h"])?;
     home.run(&["config", "set", "hosts", "a.example,b.example"])?;
-    assert_eq!(fs::read_to_string(&file)?, "hosts = [\"a.example\", \"b.example\"]\n[session]\nidle_ttl = \"8h\"\n");
+    assert_eq!(
+        fs::read_to_string(&file)?,
+        "hosts = [\"a.example\", \"b.example\"]\n[session]\nidle_ttl = \"8h\"\n"
+    );
     assert_eq!(home.run(&["config", "get", "session.idle_ttl"])?, "8h\n");
     let changed = home.run(&["config", "list", "--changed"])?;
     let row = "session.idle_ttl\t\"8h\"\tfile\t\tWHARF_SESSION_IDLE_TTL\tnew sessions\t\n";
@@ -99,12 +104,17 @@ fn settings_are_changed_in_the_file_without_a_host() -> Result<()> {
 #[test]
 fn running_host_uses_a_new_setting_at_once_and_the_others_after_a_restart() -> Result<()> {
     let home = Home::new()?;
-    let start = |arguments: &[&str]| stdout_of(home.command(arguments).env("WHARF_LISTEN", "127.0.0.1:0").output()?);
+    let start = |arguments: &[&str]| {
+        stdout_of(home.command(arguments).env("WHARF_LISTEN", "127.0.0.1:0").output()?)
+    };
     start(&["run", "demo", "--keep", "--label", "kept", "echo hello"])?;
     let pid = home.run_json(&["status", "--json"])?["pid"].clone();
 
     let said = home.run(&["config", "set", "ask_timeout", "5m"])?;
-    assert!(said.contains("ask_timeout = \"5m\"") && said.contains("new sessions: ask_timeout"), "{said}");
+    assert!(
+        said.contains("ask_timeout = \"5m\"") && said.contains("new sessions: ask_timeout"),
+        "{said}"
+    );
     let said = home.run(&["config", "set", "limits.frame", "2MiB"])?;
     assert!(said.contains("waits for a restart (wharf restart): limits.frame"), "{said}");
     assert_eq!(home.run(&["config", "get", "limits.frame"])?, "32MiB\n");
@@ -114,9 +124,17 @@ fn running_host_uses_a_new_setting_at_once_and_the_others_after_a_restart() -> R
         (&json!(["limits.frame"]), &json!(["WHARF_LISTEN"]))
     );
     let listed = home.run_json(&["config", "list", "--json"])?;
-    let listen = listed["settings"].as_array().into_iter().flatten().find(|setting| setting["key"] == "listen");
+    let listen = listed["settings"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|setting| setting["key"] == "listen");
     let listen = listen.context("no listen")?;
-    assert_eq!((&listen["source"], &listen["setBy"]), (&json!("environment"), &json!("WHARF_LISTEN")), "{listen}");
+    assert_eq!(
+        (&listen["source"], &listen["setBy"]),
+        (&json!("environment"), &json!("WHARF_LISTEN")),
+        "{listen}"
+    );
     assert_eq!(listen["here"], "\"127.0.0.1:7433\" (default)");
 
     let said = start(&["restart"])?;
@@ -135,7 +153,11 @@ fn restart_leaves_the_host_alone_if_the_settings_cannot_be_used() -> Result<()> 
     let home = Home::new()?;
     let file = home.config_file();
     stdout_of(home.command(&["status", "--json"]).output()?).unwrap_err();
-    stdout_of(home.command(&["run", "demo", "echo hello"]).env("WHARF_LISTEN", "127.0.0.1:0").output()?)?;
+    stdout_of(
+        home.command(&["run", "demo", "echo hello"])
+            .env("WHARF_LISTEN", "127.0.0.1:0")
+            .output()?,
+    )?;
     let pid = home.run_json(&["status", "--json"])?["pid"].clone();
     fs::create_dir_all(file.parent().context("no folder")?)?;
     for (text, complaint) in [
@@ -156,7 +178,11 @@ fn restart_leaves_the_host_alone_if_the_settings_cannot_be_used() -> Result<()> 
 #[test]
 fn rejected_value_of_a_secret_key_is_not_shown() -> Result<()> {
     let home = Home::new()?;
-    for value in ["ftp://me:hush-1@box.example/hook", "https://me:hush-1@box.example/hook", "https://box/ hush-1"] {
+    for value in [
+        "ftp://me:hush-1@box.example/hook",
+        "https://me:hush-1@box.example/hook",
+        "https://box/ hush-1",
+    ] {
         let (exit, said) = failure_of(home.command(&["config", "set", "notify.webhook", value]))?;
         assert_eq!(exit, Some(2), "{said}");
         assert!(said.contains("webhook") && !said.contains("hush-1"), "{said}");
@@ -198,7 +224,8 @@ async fn wait_for_settings(state: &Path, wanted: impl Fn(&Value) -> bool) -> Res
 }
 
 #[tokio::test]
-async fn host_sees_changes_of_its_file_and_keeps_its_settings_if_the_file_is_broken() -> Result<()> {
+async fn host_sees_changes_of_its_file_and_keeps_its_settings_if_the_file_is_broken() -> Result<()>
+{
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);
     let listed: Value = http.get("/host/settings").await?.expect(200)?;
@@ -206,32 +233,47 @@ async fn host_sees_changes_of_its_file_and_keeps_its_settings_if_the_file_is_bro
     let text = fs::read_to_string(&file)?;
     let limit = async || -> Result<Value> {
         let listed: Value = http.get("/host/settings").await?.expect(200)?;
-        let found =
-            listed["settings"].as_array().into_iter().flatten().find(|it| it["key"] == "limits.history").cloned();
+        let found = listed["settings"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|it| it["key"] == "limits.history")
+            .cloned();
         Ok(found.context("no limits.history")?["value"].clone())
     };
     assert_eq!(limit().await?, "\"8MiB\"");
 
     fs::write(&file, format!("{text}\n[limits]\nhistory = \"1MiB\"\nframe = \"1MiB\"\n"))?;
-    wait_for_settings(&host.state_dir(), |settings| settings["waiting"] == json!(["limits.frame"])).await?;
+    wait_for_settings(&host.state_dir(), |settings| settings["waiting"] == json!(["limits.frame"]))
+        .await?;
     assert_eq!(limit().await?, "\"1MiB\"");
 
     fs::write(&file, format!("{text}\n[limits]\nhistory = \"2MiB\"\nframes = \"1MiB\"\n"))?;
-    let settings = wait_for_settings(&host.state_dir(), |settings| settings["fault"].is_string()).await?;
-    assert!(settings["fault"].as_str().is_some_and(|fault| fault.contains("limits.frames")), "{settings}");
+    let settings =
+        wait_for_settings(&host.state_dir(), |settings| settings["fault"].is_string()).await?;
+    assert!(
+        settings["fault"].as_str().is_some_and(|fault| fault.contains("limits.frames")),
+        "{settings}"
+    );
     assert_eq!(limit().await?, "\"1MiB\"");
-    let refused = http.send("POST", "/host/reload", &[("content-type", "application/json")], "{}").await?;
+    let refused = http
+        .send("POST", "/host/reload", &[("content-type", "application/json")], "{}")
+        .await?;
     assert_eq!(refused.status_and_code(), (409, "invalid_settings".to_owned()));
 
     fs::write(&file, &text)?;
     let pid = i32::try_from(host.pid()).ok().and_then(Pid::from_raw).context("no pid")?;
     kill_process(pid, Signal::HUP)?;
-    wait_for_settings(&host.state_dir(), |settings| settings["fault"].is_null() && settings["waiting"] == json!([]))
-        .await?;
+    wait_for_settings(&host.state_dir(), |settings| {
+        settings["fault"].is_null() && settings["waiting"] == json!([])
+    })
+    .await?;
     assert_eq!(limit().await?, "\"8MiB\"");
     let log = host.read_stderr();
     assert!(
-        log.contains("settings changed") && log.contains("wait for a restart") && log.contains("limits.frames"),
+        log.contains("settings changed")
+            && log.contains("wait for a restart")
+            && log.contains("limits.frames"),
         "{log}"
     );
     Ok(())
@@ -239,14 +281,18 @@ async fn host_sees_changes_of_its_file_and_keeps_its_settings_if_the_file_is_bro
 
 #[tokio::test]
 async fn settings_are_for_admins_and_show_no_secret() -> Result<()> {
-    let options =
-        scripted_host(&[])?.with_variable("WHARF_AGENTS", "{ mine = { command = [\"x\"], env = { KEY = \"hush\" } } }");
+    let options = scripted_host(&[])?.with_variable(
+        "WHARF_AGENTS",
+        "{ mine = { command = [\"x\"], env = { KEY = \"hush\" } } }",
+    );
     let host = options.start_host()?;
     let all = RestClient::new(&host).get("/host/settings").await?;
     assert!(all.body.contains("agents.mine.env.KEY") && !all.body.contains("hush"), "{}", all.body);
     let controller = caller_with_role(&host, "controller")?;
     for (method, path) in [("GET", "/host/settings"), ("POST", "/host/reload")] {
-        let answer = controller.send(method, path, &[("content-type", "application/json")], "{}").await?;
+        let answer = controller
+            .send(method, path, &[("content-type", "application/json")], "{}")
+            .await?;
         assert_eq!(answer.status_and_code(), (403, "admin_only".to_owned()), "{path}");
     }
     let described: Value = controller.get("/host").await?.expect(200)?;
@@ -262,6 +308,10 @@ fn host_in_a_terminal_is_not_restarted_and_an_unknown_variable_is_warned_about()
     restart.arg(host.state_dir());
     let (exit, said) = failure_of(restart)?;
     assert_eq!(exit, Some(5), "{said}");
-    assert!(host.read_stderr().contains("did you mean WHARF_LIMITS_FRAME?"), "{}", host.read_stderr());
+    assert!(
+        host.read_stderr().contains("did you mean WHARF_LIMITS_FRAME?"),
+        "{}",
+        host.read_stderr()
+    );
     Ok(())
 }

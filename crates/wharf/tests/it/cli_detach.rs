@@ -28,7 +28,8 @@ async fn only_session(http: &RestClient) -> Result<String> {
 
 /// Waits until the session has ended, and returns why.
 async fn wait_for_end(http: &RestClient, id: &str) -> Result<String> {
-    let session = wait_for_session(http, id, "its end", |session| session["endedAt"].is_string()).await?;
+    let session =
+        wait_for_session(http, id, "its end", |session| session["endedAt"].is_string()).await?;
     Ok(session["endReason"].as_str().context("no reason")?.to_owned())
 }
 
@@ -60,7 +61,8 @@ async fn ctrl_d_leaves_the_turn_running_and_its_asks_wait_for_a_person() -> Resu
     let http = RestClient::new(&host);
     let left = host.directory().join("left");
     let prompt = format!("echo begun; await {}; ask; echo after", left.display());
-    let mut shown = TestTerminal::run_wharf(&host, &["run", "scripted", "--keep", "-l", "docs", &prompt])?;
+    let mut shown =
+        TestTerminal::run_wharf(&host, &["run", "scripted", "--keep", "-l", "docs", &prompt])?;
     shown.expect("Ctrl-C interrupts, Ctrl-D leaves it running")?;
     shown.expect("begun")?;
     shown.press("\r\x04")?;
@@ -99,7 +101,8 @@ async fn detached_run_holds_its_policy_over_a_restart_of_the_host() -> Result<()
 async fn time_limit_counts_on_without_the_terminal() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);
-    let id = run_wharf(&host, &["run", "-d", "-k", "--timeout", "1s", "scripted", "echo begun; hang"])?;
+    let id =
+        run_wharf(&host, &["run", "-d", "-k", "--timeout", "1s", "scripted", "echo begun; hang"])?;
     let id = id.trim();
     let session = wait_until_idle(&http, id).await?;
     assert_eq!(session["status"], "running", "{session}");
@@ -163,11 +166,16 @@ impl Drop for BusySocket {
 /// The answers to asks that a busy host refuses.
 const REFUSALS: usize = 2;
 
-async fn relay_call(mut caller: UnixStream, host: PathBuf, refusals: Arc<AtomicUsize>) -> Result<()> {
+async fn relay_call(
+    mut caller: UnixStream,
+    host: PathBuf,
+    refusals: Arc<AtomicUsize>,
+) -> Result<()> {
     let mut begin = vec![0; 16 << 10];
     let length = caller.read(&mut begin).await?;
     let head = String::from_utf8_lossy(&begin[..length]);
-    let is_answer = head.starts_with("POST ") && head.lines().next().is_some_and(|line| line.contains("/asks/"));
+    let is_answer = head.starts_with("POST ")
+        && head.lines().next().is_some_and(|line| line.contains("/asks/"));
     if is_answer && refusals.fetch_add(1, Ordering::SeqCst) < REFUSALS {
         let body = r#"{"type":"about:blank","title":"busy","status":503,"code":"overloaded"}"#;
         let length = body.len();
@@ -198,7 +206,9 @@ async fn attendant_answers_an_ask_again_that_a_busy_host_refused() -> Result<()>
 
 #[tokio::test]
 async fn detached_turn_that_is_repeated_after_a_restart_runs_to_its_own_end() -> Result<()> {
-    let options = scripted_host(&[])?.with_setting("on_restart", "requeue").with_setting("resume_on_start", "none");
+    let options = scripted_host(&[])?
+        .with_setting("on_restart", "requeue")
+        .with_setting("resume_on_start", "none");
     let mut host = options.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let back = host.directory().join("back");
     let prompt = format!("echo begun; await {}; ask; echo after", back.display());
@@ -222,7 +232,10 @@ async fn detached_turn_that_is_repeated_after_a_restart_runs_to_its_own_end() ->
 /// Returns true if the process catches the signal.
 fn catches_signal(pid: u32, signal: Signal) -> Result<bool> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let bits = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).context("no SigCgt")?;
+    let bits = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigCgt:"))
+        .context("no SigCgt")?;
     let bits = u64::from_str_radix(bits.trim(), 16)?;
     Ok(bits & (1 << (signal.as_raw() - 1)) != 0)
 }
@@ -231,12 +244,20 @@ fn catches_signal(pid: u32, signal: Signal) -> Result<bool> {
 async fn signal_ends_an_attendant_while_no_host_runs() -> Result<()> {
     for signal in [Signal::TERM, Signal::INT] {
         let state = tempfile::tempdir()?;
-        let turn = ["--session=sess_1", "--prompt=prm_1", "--agent=demo", "--asks=allow", "--ends-session"];
+        let turn = [
+            "--session=sess_1",
+            "--prompt=prm_1",
+            "--agent=demo",
+            "--asks=allow",
+            "--ends-session",
+        ];
         let mut command = wharf_command(&["__attend", "--no-start", "--state-dir"]);
         let mut attendant = ChildGuard(command.arg(state.path()).args(turn).spawn()?);
         let pid = attendant.0.id();
         let is_ready = || catches_signal(pid, signal).map(|is_caught| is_caught.then_some(()));
-        polling::poll_until(WAIT_LIMIT, is_ready).await?.context("the attendant does not catch the signal")?;
+        polling::poll_until(WAIT_LIMIT, is_ready)
+            .await?
+            .context("the attendant does not catch the signal")?;
         kill_process(i32::try_from(pid).ok().and_then(Pid::from_raw).context("no pid")?, signal)?;
         let ended = processes::wait_exit(&mut attendant.0, WAIT_LIMIT)?;
         let code = ended.with_context(|| format!("{signal:?} does not end the attendant"))?.code();

@@ -18,7 +18,10 @@ use crate::scripted_host;
 /// Returns a `wharf` command for a state directory that no host has used.
 pub(crate) fn command_for_state(state: &Path, arguments: &[&str]) -> Command {
     let mut command = wharf_command(arguments);
-    command.env("WHARF_STATE_DIR", state).env("WHARF_LISTEN", "127.0.0.1:0").env("HOME", state);
+    command
+        .env("WHARF_STATE_DIR", state)
+        .env("WHARF_LISTEN", "127.0.0.1:0")
+        .env("HOME", state);
     processes::mark_command(&mut command, state);
     command
 }
@@ -45,7 +48,10 @@ fn a_host_is_started_when_one_is_needed_and_stop_leaves_nothing_running() -> Res
     let _stopped = StopHostOnDrop(&state);
     let ran = command_for_state(&state, &["run", "demo", "--keep", "echo hello"]).output()?;
     let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    ensure!(ran.status.success() && out.starts_with("hello\n") && err.contains("started one"), "{out}{err}");
+    ensure!(
+        ran.status.success() && out.starts_with("hello\n") && err.contains("started one"),
+        "{out}{err}"
+    );
     let host = host_status(&state)?;
     let pid = host["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).context("no pid")?;
     assert_eq!((&host["running"], &host["sessions"]["live"]), (&json!(true), &json!(1)), "{host}");
@@ -59,7 +65,10 @@ fn a_host_is_started_when_one_is_needed_and_stop_leaves_nothing_running() -> Res
     assert_eq!(processes::wait_gone(&tree, WAIT_LIMIT), Ok(()));
     assert!(!state.join("wharf.sock").exists());
     let again = command_for_state(&state, &["stop"]).output()?;
-    assert!(again.status.success() && String::from_utf8_lossy(&again.stderr).contains("no host was running"));
+    assert!(
+        again.status.success()
+            && String::from_utf8_lossy(&again.stderr).contains("no host was running")
+    );
     assert_eq!(command_for_state(&state, &["status"]).output()?.status.code(), Some(3));
     Ok(())
 }
@@ -72,11 +81,19 @@ fn verbs_that_come_at_once_share_one_host() -> Result<()> {
     let mut children = Vec::new();
     for _ in 0..4 {
         let mut verb = command_for_state(&state, &["run", "demo", "echo hello"]);
-        children.push(verb.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn()?);
+        children.push(
+            verb.stdout(std::process::Stdio::piped())
+                .stderr(std::process::Stdio::piped())
+                .spawn()?,
+        );
     }
     for child in children {
         let Output { status, stdout, stderr } = child.wait_with_output()?;
-        ensure!(status.success() && stdout.starts_with(b"hello\n"), "{}", String::from_utf8_lossy(&stderr));
+        ensure!(
+            status.success() && stdout.starts_with(b"hello\n"),
+            "{}",
+            String::from_utf8_lossy(&stderr)
+        );
     }
     assert_eq!(host_status(&state)?["sessions"]["total"], 4);
     Ok(())
@@ -129,8 +146,9 @@ fn failed_start_in_the_background_is_told_by_its_own_lines_of_the_log() -> Resul
     let folder = tempfile::tempdir()?;
     std::fs::write(folder.path().join("host.log"), format!("{}\nsecond\n", "x".repeat(3_000)))?;
     std::fs::write(folder.path().join("config.toml"), "listen = 3\n")?;
-    let output =
-        command_for_state(folder.path(), &["sessions", "--config"]).arg(folder.path().join("config.toml")).output()?;
+    let output = command_for_state(folder.path(), &["sessions", "--config"])
+        .arg(folder.path().join("config.toml"))
+        .output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{said}");
     let (_, shown) = said.split_once("ends with:\n").with_context(|| said.clone())?;
@@ -145,14 +163,18 @@ fn a_host_of_another_version_is_not_used_but_can_be_looked_at() -> Result<()> {
     std::thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
             let _ = stream.read(&mut [0; 4096]);
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nwharf-version: 99.1.0\r\ncontent-length: 3\r\n\r\nok\n");
+            let _ = stream.write_all(
+                b"HTTP/1.1 200 OK\r\nwharf-version: 99.1.0\r\ncontent-length: 3\r\n\r\nok\n",
+            );
         }
     });
     let output = command_for_state(folder.path(), &["sessions"]).output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(6), "{said}");
     assert!(
-        said.contains("99.1.0") && said.contains(env!("CARGO_PKG_VERSION")) && said.contains("wharf restart"),
+        said.contains("99.1.0")
+            && said.contains(env!("CARGO_PKG_VERSION"))
+            && said.contains("wharf restart"),
         "{said}"
     );
     assert_eq!(host_status(folder.path())?["version"], "99.1.0");
@@ -163,7 +185,8 @@ fn a_host_of_another_version_is_not_used_but_can_be_looked_at() -> Result<()> {
 async fn only_an_admin_stops_the_host() -> Result<()> {
     let mut host = scripted_host(&[])?.start_host()?;
     for (role, code) in [("observer", "observer"), ("controller", "admin_only")] {
-        let refused = caller_with_role(&host, role)?.post("/stop", &json!({})).await?.expect(403)?;
+        let refused =
+            caller_with_role(&host, role)?.post("/stop", &json!({})).await?.expect(403)?;
         assert_eq!(refused["code"], code, "{role}");
     }
     let answer = RestClient::new(&host).post("/stop", &json!({})).await?;

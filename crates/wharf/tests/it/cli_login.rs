@@ -12,7 +12,11 @@ use crate::{scripted_host, wharf_binary};
 async fn login_state(host: &TestHost) -> Result<Value> {
     let listed = RestClient::new(host).get("/adapters").await?.expect(200)?;
     let adapters = listed["adapters"].as_array().context("no adapters")?;
-    Ok(adapters.iter().find(|adapter| adapter["slug"] == "scripted").context("not listed")?["login"].clone())
+    Ok(adapters
+        .iter()
+        .find(|adapter| adapter["slug"] == "scripted")
+        .context("not listed")?["login"]
+        .clone())
 }
 
 #[tokio::test]
@@ -21,16 +25,25 @@ async fn login_by_the_agent_is_checked_with_a_session_that_leaves_no_trace() -> 
     let failed = command_for_host(&host, &["run", "scripted", "echo x"]).output()?;
     assert_eq!(failed.status.code(), Some(13), "{failed:?}");
     let said = String::from_utf8_lossy(&failed.stderr).into_owned();
-    assert!(said.lines().any(|line| line == "login needed: wharf login scripted, then try again"), "{said}");
+    assert!(
+        said.lines()
+            .any(|line| line == "login needed: wharf login scripted, then try again"),
+        "{said}"
+    );
     assert_eq!(login_state(&host).await?, "no");
     assert!(
-        run_wharf(&host, &["agents"])?.lines().any(|line| line.starts_with("scripted\t") && line.ends_with("\tno"))
+        run_wharf(&host, &["agents"])?
+            .lines()
+            .any(|line| line.starts_with("scripted\t") && line.ends_with("\tno"))
     );
     let before = run_wharf(&host, &["ls", "-aq"])?;
     assert_eq!(run_wharf(&host, &["login", "scripted"])?, "scripted is logged in\n");
     assert_eq!(login_state(&host).await?, "yes");
     assert_eq!(run_wharf(&host, &["ls", "-aq"])?, before, "the session of the check is gone");
-    assert!(run_failing_wharf(&host, &["login", "scripted", "--method", "x"], 4)?.contains("token (Token)"));
+    assert!(
+        run_failing_wharf(&host, &["login", "scripted", "--method", "x"], 4)?
+            .contains("token (Token)")
+    );
     Ok(())
 }
 
@@ -56,7 +69,9 @@ fn agents_without_a_login_and_unknown_ones_are_told_apart() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     assert_eq!(run_wharf(&host, &["login", "demo"])?, "demo offers no login: it needs none\n");
     assert!(run_failing_wharf(&host, &["login", "nobody"], 4)?.contains("wharf agents"));
-    let output = command_for_host(&host, &["login", "claude"]).env("PATH", "/nonexistent").output()?;
+    let output = command_for_host(&host, &["login", "claude"])
+        .env("PATH", "/nonexistent")
+        .output()?;
     // The host has its own PATH: installed there or not, there is no terminal for a login.
     let code = output.status.code().context("killed")?;
     assert!([2, 4, 13].contains(&code), "{}", expect_output(output, 2)?);

@@ -33,7 +33,10 @@ async fn transcript_has_prompts_with_sender_and_time_plans_tools_and_answers() -
     let timed_rows = timed.lines().filter(|line| line.starts_with("20")).count();
     assert!(timed_rows >= 4, "{timed}");
     let last: Vec<&str> = shown.lines().rev().take(2).collect();
-    assert_eq!(run_wharf(&host, &["output", "docs", "-n", "2"])?, format!("{}\n{}\n", last[1], last[0]));
+    assert_eq!(
+        run_wharf(&host, &["output", "docs", "-n", "2"])?,
+        format!("{}\n{}\n", last[1], last[0])
+    );
     run_failing_wharf(&host, &["output", "docs", "-n", "0"], 2)?;
     Ok(())
 }
@@ -42,20 +45,33 @@ async fn transcript_has_prompts_with_sender_and_time_plans_tools_and_answers() -
 async fn transcript_of_many_rows_is_complete() -> Result<()> {
     let (host, http, id) = start_docs_session(&[]).await?;
     // Several pages of rows, and more lines than AIP-46's view of a log gives at once.
-    let script = (0..250).map(|number| format!("echo answer {number}; think hm")).collect::<Vec<_>>().join("; ");
+    let script = (0..250)
+        .map(|number| format!("echo answer {number}; think hm"))
+        .collect::<Vec<_>>()
+        .join("; ");
     for _ in 0..2 {
         run_prompt(&http, &id, &script).await?;
     }
     let shown = run_wharf(&host, &["output", "docs", "--text"])?;
     let answers: Vec<&str> = shown.lines().filter(|line| !line.is_empty()).collect();
-    let expected: Vec<String> = (0..2).flat_map(|_| (0..250).map(|number| format!("answer {number}"))).collect();
+    let expected: Vec<String> =
+        (0..2).flat_map(|_| (0..250).map(|number| format!("answer {number}"))).collect();
     assert_eq!(answers, expected);
     let all: Value = serde_json::from_str(&run_wharf(&host, &["output", "docs", "--json"])?)?;
-    let ids: Vec<&str> =
-        all["rows"].as_array().context("no rows")?.iter().filter_map(|row| row["id"].as_str()).collect();
+    let ids: Vec<&str> = all["rows"]
+        .as_array()
+        .context("no rows")?
+        .iter()
+        .filter_map(|row| row["id"].as_str())
+        .collect();
     let mut unique = ids.clone();
     unique.dedup();
-    assert!(ids.len() > 1_000 && unique.len() == ids.len(), "{} rows, {} of them unique", ids.len(), unique.len());
+    assert!(
+        ids.len() > 1_000 && unique.len() == ids.len(),
+        "{} rows, {} of them unique",
+        ids.len(),
+        unique.len()
+    );
     let newest = read_rows(&http, &id).await?;
     assert_eq!(ids.last().copied(), newest.last().and_then(|row| row["id"].as_str()));
     Ok(())
@@ -65,12 +81,17 @@ async fn transcript_of_many_rows_is_complete() -> Result<()> {
 async fn number_counts_rows_with_json_and_lines_without() -> Result<()> {
     let (host, http, id) = start_docs_session(&[]).await?;
     // A page has 200 rows; the newest one has far more than 300 lines.
-    let script = (0..250).map(|number| format!("echo answer {number}; think hm")).collect::<Vec<_>>().join("; ");
+    let script = (0..250)
+        .map(|number| format!("echo answer {number}; think hm"))
+        .collect::<Vec<_>>()
+        .join("; ");
     run_prompt(&http, &id, &script).await?;
     run_prompt(&http, &id, &format!("echo {}", "line\n".repeat(400))).await?;
     for count in [1, 300, 450] {
-        let all: Value =
-            serde_json::from_str(&run_wharf(&host, &["output", "docs", "--json", "-n", &count.to_string()])?)?;
+        let all: Value = serde_json::from_str(&run_wharf(
+            &host,
+            &["output", "docs", "--json", "-n", &count.to_string()],
+        )?)?;
         assert_eq!(all["rows"].as_array().map(Vec::len), Some(count));
     }
     let lines = run_wharf(&host, &["output", "docs", "-n", "300"])?;
@@ -94,8 +115,13 @@ async fn turns_times_and_texts_are_selected() -> Result<()> {
     assert!(run_wharf(&host, &["output", "docs", "--since", "1h"])?.contains("one"));
     assert_eq!(run_wharf(&host, &["output", "docs", "--since", "2999-01-01"])?, "");
     let rows = read_rows(&http, &id).await?;
-    let begin = rows.iter().filter(|row| row["kind"] == "prompt").nth(1).and_then(|row| row["at"].as_str());
-    let since = run_wharf(&host, &["output", "docs", "--since", begin.context("no second prompt")?])?;
+    let begin = rows
+        .iter()
+        .filter(|row| row["kind"] == "prompt")
+        .nth(1)
+        .and_then(|row| row["at"].as_str());
+    let since =
+        run_wharf(&host, &["output", "docs", "--since", begin.context("no second prompt")?])?;
     assert!(!since.contains("> think hm") && since.contains("> echo two"), "{}", &since[..200]);
     run_failing_wharf(&host, &["output", "docs", "--turn", "3"], 4)?;
     run_failing_wharf(&host, &["output", "docs", "--since", "yesterday"], 2)?;
@@ -109,7 +135,10 @@ async fn open_ask_is_shown_with_its_subject_and_answers() -> Result<()> {
     send_prompt(&http, &id, "echo before; ask").await?;
     wait_for_session(&http, &id, "an ask", |session| session["turn"] == "awaiting_input").await?;
     let shown = run_wharf(&host, &["output", "docs"])?;
-    assert!(shown.contains("before\n") && shown.contains("\n? ") && shown.contains("\n  1) "), "{shown}");
+    assert!(
+        shown.contains("before\n") && shown.contains("\n? ") && shown.contains("\n  1) "),
+        "{shown}"
+    );
     Ok(())
 }
 
@@ -119,11 +148,18 @@ async fn lines_of_before_stay_reachable() -> Result<()> {
     run_prompt(&http, &id, "think hm; echo one").await?;
     let lines = run_wharf(&host, &["output", "docs", "--style", "lines"])?;
     assert_eq!(lines, "[thought] hm\none\n── turn-end (end_turn) ──\n");
-    assert_eq!(run_wharf(&host, &["output", "docs", "--style", "lines", "-n", "1"])?, "── turn-end (end_turn) ──\n");
+    assert_eq!(
+        run_wharf(&host, &["output", "docs", "--style", "lines", "-n", "1"])?,
+        "── turn-end (end_turn) ──\n"
+    );
     let answer = http.get(&format!("/sessions/{id}/output")).await?.expect(200)?;
-    let json: Value = serde_json::from_str(&run_wharf(&host, &["output", "docs", "--style", "lines", "--json"])?)?;
+    let json: Value = serde_json::from_str(&run_wharf(
+        &host,
+        &["output", "docs", "--style", "lines", "--json"],
+    )?)?;
     assert_eq!(json, answer);
-    for wrong in [&["-t"][..], &["--text"], &["--since", "1h"], &["--turn", "1"], &["--json", "-f"]] {
+    for wrong in [&["-t"][..], &["--text"], &["--since", "1h"], &["--turn", "1"], &["--json", "-f"]]
+    {
         run_failing_wharf(&host, &[&["output", "docs", "--style", "lines"], wrong].concat(), 2)?;
     }
     Ok(())
@@ -134,7 +170,8 @@ async fn following_goes_past_a_sleep_and_a_restart_and_ends_with_the_session() -
     let (mut host, http, id) = start_docs_session(&["--resume"]).await?;
     run_prompt(&http, &id, "echo first").await?;
     let mut following = start_and_read_lines(command_for_host(&host, &["output", "docs", "-f"]))?;
-    let mut json = start_and_read_lines(command_for_host(&host, &["output", "docs", "-f", "--json"]))?;
+    let mut json =
+        start_and_read_lines(command_for_host(&host, &["output", "docs", "-f", "--json"]))?;
     following.find(|line| line == "first")?;
     json.find(|line| line.contains(r#""text":"first""#))?;
     host.restart()?;
@@ -144,9 +181,15 @@ async fn following_goes_past_a_sleep_and_a_restart_and_ends_with_the_session() -
     json.find(|line| line.contains(r#""text":"second""#))?;
     http.post(&format!("/sessions/{id}/kill"), &json!({})).await?.expect(200)?;
     let rest = following.read_rest()?;
-    assert!(!rest.iter().any(|line| line == "first" || line == "second"), "each row comes once: {rest:?}");
+    assert!(
+        !rest.iter().any(|line| line == "first" || line == "second"),
+        "each row comes once: {rest:?}"
+    );
     assert_eq!(following.code()?, Some(0));
     let rest = json.read_rest()?;
-    assert!(!rest.iter().any(|line| line.contains(r#""text":"first""#)), "each row comes once: {rest:?}");
+    assert!(
+        !rest.iter().any(|line| line.contains(r#""text":"first""#)),
+        "each row comes once: {rest:?}"
+    );
     Ok(())
 }

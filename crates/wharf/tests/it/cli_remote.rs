@@ -40,7 +40,10 @@ impl Away {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = wharf_command(arguments);
-        command.env("HOME", self.folder.path()).env_remove("WHARF_TOKEN").env_remove("WHARF_SESSION");
+        command
+            .env("HOME", self.folder.path())
+            .env_remove("WHARF_TOKEN")
+            .env_remove("WHARF_SESSION");
         command
     }
 
@@ -54,13 +57,20 @@ impl Away {
     /// A verb with the URL, the certificate and the token in the environment.
     fn trusted(&self, arguments: &[&str]) -> Command {
         let mut command = self.command(arguments);
-        command.env("WHARF_URL", self.url()).env("WHARF_CA", self.pair.cert()).env("WHARF_TOKEN", self.host.token());
+        command
+            .env("WHARF_URL", self.url())
+            .env("WHARF_CA", self.pair.cert())
+            .env("WHARF_TOKEN", self.host.token());
         command
     }
 }
 
 fn told(output: &Output) -> (Option<i32>, String) {
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
     (output.status.code(), text)
 }
 
@@ -68,8 +78,9 @@ fn told(output: &Output) -> (Option<i32>, String) {
 fn verbs_work_over_tls_and_start_nothing_here() -> Result<()> {
     let away = Away::new()?;
     let cwd = cwd(&away.host)?;
-    let ran =
-        away.trusted(&["run", "scripted", "--keep", "--label", "far", "-C", &cwd, "echo over the wire"]).output()?;
+    let ran = away
+        .trusted(&["run", "scripted", "--keep", "--label", "far", "-C", &cwd, "echo over the wire"])
+        .output()?;
     assert_eq!(ran.status.code(), Some(0), "{}", told(&ran).1);
     assert!(ran.stdout.starts_with(b"over the wire\n"), "{}", told(&ran).1);
     let asked = away.trusted(&["prompt", "far", "--wait", "echo again"]).output()?;
@@ -92,7 +103,8 @@ fn certificates_are_checked_and_plain_http_stays_on_this_machine() -> Result<()>
     let wrong_name = away.url().replace("localhost", "127.0.0.2");
     let (exit, said) = told(&away.trusted(&["sessions", "--url", &wrong_name]).output()?);
     assert!(matches!(exit, Some(3 | 5)), "{said}");
-    let (exit, said) = told(&away.trusted(&["sessions", "--url", "http://box.example:1"]).output()?);
+    let (exit, said) =
+        told(&away.trusted(&["sessions", "--url", "http://box.example:1"]).output()?);
     assert_eq!(exit, Some(2), "{said}");
     assert!(said.contains("--insecure-plain-http"), "{said}");
     let (exit, said) = told(&away.trusted(&["sessions", "--url", "https://localhost:1"]).output()?);
@@ -104,7 +116,10 @@ fn certificates_are_checked_and_plain_http_stays_on_this_machine() -> Result<()>
 fn certificate_that_cannot_be_trusted_is_explained_in_words() -> Result<()> {
     type Change = fn(&mut rcgen::CertificateParams);
     let causes: [(Change, &str); 3] = [
-        (|params| params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained), "of an authority (CA:TRUE)"),
+        (
+            |params| params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained),
+            "of an authority (CA:TRUE)",
+        ),
         (|params| params.not_after = rcgen::date_time_ymd(2020, 1, 1), "it expired on 2020-01-01"),
         (|params| params.subject_alt_names.clear(), "it names no host"),
     ];
@@ -127,7 +142,8 @@ fn token_on_stdin_is_read_once_and_never_for_completions() -> Result<()> {
     let ca = away.pair.cert().display().to_string();
     let url = away.url();
     let choice = ["--url", &url, "--ca", &ca, "--token", "-"];
-    for verb in [&["status"][..], &["sessions"], &["config", "list"], &["config", "get", "listen"]] {
+    for verb in [&["status"][..], &["sessions"], &["config", "list"], &["config", "get", "listen"]]
+    {
         let mut command = away.command(&[verb, &choice].concat());
         let (exit, said) = told(&command.stdin(fs::File::open(away.token_file())?).output()?);
         assert_eq!(exit, Some(0), "{verb:?}: {said}");
@@ -141,15 +157,22 @@ fn token_on_stdin_is_read_once_and_never_for_completions() -> Result<()> {
 #[test]
 fn refused_token_is_named_by_its_source_and_never_shown() -> Result<()> {
     let away = Away::new()?;
-    let (exit, said) = told(&away.trusted(&["sessions"]).env("WHARF_TOKEN", "wrong-token-1").output()?);
+    let (exit, said) =
+        told(&away.trusted(&["sessions"]).env("WHARF_TOKEN", "wrong-token-1").output()?);
     assert_eq!(exit, Some(5), "{said}");
-    assert!(said.contains("the variable WHARF_TOKEN") && said.contains("wharf token create"), "{said}");
+    assert!(
+        said.contains("the variable WHARF_TOKEN") && said.contains("wharf token create"),
+        "{said}"
+    );
     assert!(!said.contains("wrong-token-1"), "{said}");
     let (exit, said) = told(&away.trusted(&["sessions"]).env_remove("WHARF_TOKEN").output()?);
     assert_eq!(exit, Some(5), "{said}");
     assert!(said.contains("none was given"), "{said}");
     let observer = create_observer_token(&away.host)?;
-    let refused = away.trusted(&["run", "scripted", "-C", "/", "x"]).env("WHARF_TOKEN", observer).output()?;
+    let refused = away
+        .trusted(&["run", "scripted", "-C", "/", "x"])
+        .env("WHARF_TOKEN", observer)
+        .output()?;
     assert_eq!(told(&refused).0, Some(5), "{}", told(&refused).1);
     Ok(())
 }
@@ -161,7 +184,11 @@ fn contexts_name_hosts_and_keep_their_tokens_private() -> Result<()> {
     let ca = away.pair.cert().display().to_string();
     let add = ["context", "add", "box", "--url", &url, "--token", &token];
     let (exit, said) = told(&away.command(&add).output()?);
-    assert_eq!(exit, Some(5), "the host is called first, and its certificate is not trusted: {said}");
+    assert_eq!(
+        exit,
+        Some(5),
+        "the host is called first, and its certificate is not trusted: {said}"
+    );
     let added = away.command(&[&add[..], &["--ca", &ca]].concat()).output()?;
     assert_eq!(told(&added).0, Some(0), "{}", told(&added).1);
     let file = away.folder.path().join(".config/wharf/contexts.toml");
@@ -209,7 +236,10 @@ fn paths_are_of_the_hosts_machine() -> Result<()> {
     let cwd = cwd(&away.host)?;
     assert_eq!(told(&away.trusted(&["workspace", "add", "site", &cwd]).output()?).0, Some(0));
     assert_eq!(told(&away.trusted(&["workspace", "use", "site"]).output()?).0, Some(0));
-    let ran = away.trusted(&["run", "scripted", "cwd"]).current_dir(away.folder.path()).output()?;
+    let ran = away
+        .trusted(&["run", "scripted", "cwd"])
+        .current_dir(away.folder.path())
+        .output()?;
     assert_eq!(ran.status.code(), Some(0), "{}", told(&ran).1);
     let shown = told(&away.trusted(&["sessions", "--all", "--json"]).output()?).1;
     assert!(!shown.contains(&format!("\"cwd\":\"{}\"", away.folder.path().display())), "{shown}");
@@ -220,8 +250,15 @@ fn paths_are_of_the_hosts_machine() -> Result<()> {
 fn agent_on_another_machine_gets_no_variables_of_the_caller() -> Result<()> {
     let pair = CertificatePair::new()?;
     let mut options = scripted_host(&[])?;
-    options.config.get_or_insert_default().insert_str(0, "env_passthrough = [\"CALLER_KEY\"]\n");
-    let away = Away { folder: tempfile::tempdir()?, host: pair.on(options, "127.0.0.1:0").start_host()?, pair };
+    options
+        .config
+        .get_or_insert_default()
+        .insert_str(0, "env_passthrough = [\"CALLER_KEY\"]\n");
+    let away = Away {
+        folder: tempfile::tempdir()?,
+        host: pair.on(options, "127.0.0.1:0").start_host()?,
+        pair,
+    };
     let cwd = cwd(&away.host)?;
     let mut far = away.trusted(&["run", "scripted", "-C", &cwd, "env CALLER_KEY"]);
     let far = far.env("CALLER_KEY", "hush").output()?;
@@ -238,12 +275,18 @@ fn agents_variables_lead_verbs_to_their_own_socket() -> Result<()> {
     let session = away.start_session()?;
     // As an agent of another host has them: the URL would not answer, and its token is no one else's business.
     let mut command = away.command(&["sessions", "--no-start"]);
-    command.env("WHARF_SESSION", "sess_1").env("WHARF_URL", "http://127.0.0.1:1").env("WHARF_TOKEN", "agents-own");
+    command
+        .env("WHARF_SESSION", "sess_1")
+        .env("WHARF_URL", "http://127.0.0.1:1")
+        .env("WHARF_TOKEN", "agents-own");
     let (exit, said) = told(&command.env("WHARF_STATE_DIR", away.host.state_dir()).output()?);
     assert_eq!(exit, Some(0), "{said}");
     assert!(said.contains(&session), "{said}");
     let mut command = away.command(&["sessions", "--url", &away.url()]);
-    command.env("WHARF_SESSION", "sess_1").env("WHARF_URL", "http://127.0.0.1:1").env("WHARF_CA", away.pair.cert());
+    command
+        .env("WHARF_SESSION", "sess_1")
+        .env("WHARF_URL", "http://127.0.0.1:1")
+        .env("WHARF_CA", away.pair.cert());
     let (exit, said) = told(&command.env("WHARF_TOKEN", away.host.token()).output()?);
     assert_eq!(exit, Some(5), "the token of the environment is for another host: {said}");
     assert!(said.contains("none was given"), "{said}");
@@ -255,14 +298,17 @@ fn bridge_reaches_a_host_elsewhere() -> Result<()> {
     let away = Away::new()?;
     let cwd = cwd(&away.host)?;
     let input = Path::new(&cwd).join("input.jsonl");
-    let initialize =
-        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#;
+    let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#;
     fs::write(&input, format!("{initialize}\n"))?;
     let output = away.trusted(&["acp"]).stdin(fs::File::open(&input)?).output()?;
     let said = told(&output).1;
     let answer = said.lines().find(|line| line.contains("\"id\":1")).context(said.clone())?;
     assert!(answer.contains("agentCapabilities"), "{said}");
-    let refused = away.trusted(&["acp"]).env("WHARF_TOKEN", "wrong").stdin(fs::File::open(&input)?).output()?;
+    let refused = away
+        .trusted(&["acp"])
+        .env("WHARF_TOKEN", "wrong")
+        .stdin(fs::File::open(&input)?)
+        .output()?;
     assert!(told(&refused).1.contains("the variable WHARF_TOKEN"), "{}", told(&refused).1);
     Ok(())
 }
@@ -283,7 +329,11 @@ fn mcp_reaches_a_host_elsewhere() -> Result<()> {
     assert_eq!(exit, Some(0), "{said}");
     let answer = said.lines().find(|line| line.contains("\"id\":2")).context(said.clone())?;
     assert!(answer.contains("start_agent_session"), "{said}");
-    let refused = away.trusted(&["mcp"]).env("WHARF_TOKEN", "wrong").stdin(fs::File::open(&input)?).output()?;
+    let refused = away
+        .trusted(&["mcp"])
+        .env("WHARF_TOKEN", "wrong")
+        .stdin(fs::File::open(&input)?)
+        .output()?;
     assert!(told(&refused).1.contains("the variable WHARF_TOKEN"), "{}", told(&refused).1);
     Ok(())
 }

@@ -9,7 +9,9 @@ use serde_json::Value;
 use wharf_testkit::http::RestClient;
 use wharf_testkit::{WAIT_LIMIT, processes};
 
-use crate::cli::{command_for_host, expect_output, run_failing_wharf, run_wharf, start_kept_session};
+use crate::cli::{
+    command_for_host, expect_output, run_failing_wharf, run_wharf, start_kept_session,
+};
 use crate::program::{ChildGuard, start_and_read_lines};
 use crate::rest::wait_for_session;
 use crate::scripted_host;
@@ -37,7 +39,8 @@ async fn the_exit_code_tells_how_the_turn_ended_and_the_history_stays() -> Resul
         ("echo well; error", 13),
         ("echo well; crash", 13),
     ] {
-        let output = expect_output(command_for_host(&host, &["run", "scripted", prompt]).output()?, code)?;
+        let output =
+            expect_output(command_for_host(&host, &["run", "scripted", prompt]).output()?, code)?;
         ensure!(output.starts_with("well\n"), "{prompt}: {output}");
         let session = newest_session(&http).await?;
         let id = session["id"].as_str().context("no id")?;
@@ -56,8 +59,13 @@ async fn session_of_a_finished_run_is_listed_as_exited() -> Result<()> {
     expect_output(command_for_host(&host, &["run", "scripted", "echo well"]).output()?, 0)?;
     let session = newest_session(&http).await?;
     let id = session["id"].as_str().context("no id")?;
-    let session = wait_for_session(&http, id, "its end", |session| session["endedAt"].is_string()).await?;
-    assert_eq!((&session["status"], &session["endReason"]), (&"exited".into(), &"finished".into()), "{session}");
+    let session =
+        wait_for_session(&http, id, "its end", |session| session["endedAt"].is_string()).await?;
+    assert_eq!(
+        (&session["status"], &session["endReason"]),
+        (&"exited".into(), &"finished".into()),
+        "{session}"
+    );
     expect_output(command_for_host(&host, &["prompt", "--wait", id, "echo more"]).output()?, 0)?;
     Ok(())
 }
@@ -74,7 +82,9 @@ async fn missing_agent_is_named() -> Result<()> {
     assert!(absent.contains("/no/such"), "{absent}");
     let broken = command_for_host(&host, &["run", "broken", "echo x"]).output()?;
     assert_eq!(broken.status.code(), Some(13), "{broken:?}");
-    for usage in [&["run", "scripted"][..], &["run", "scripted", ""], &["run", "scripted", "x", "-o", "y"]] {
+    for usage in
+        [&["run", "scripted"][..], &["run", "scripted", ""], &["run", "scripted", "x", "-o", "y"]]
+    {
         run_failing_wharf(&host, usage, 2)?;
     }
     Ok(())
@@ -103,13 +113,19 @@ fn failed_turn_is_told_with_its_reason_and_the_last_words_of_the_agent() -> Resu
     let output = command_for_host(&host, &["run", "failing", "hello"]).output()?;
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(13), "{stderr}");
-    assert!(stderr.contains("the agent did not start: ") && stderr.contains("exited with code 3"), "{stderr}");
+    assert!(
+        stderr.contains("the agent did not start: ") && stderr.contains("exited with code 3"),
+        "{stderr}"
+    );
     let ending = "\n  | no key: set FOO\ntry again: wharf run failing TEXT\n";
     assert!(stderr.ends_with(ending), "{stderr}");
     let told = command_for_host(&host, &["run", "scripted", "error"]).output()?;
     let stderr = String::from_utf8_lossy(&told.stderr);
     assert!(stderr.contains("this prompt fails as told"), "{stderr}");
-    let advice = stderr.lines().find_map(|line| line.strip_prefix("try again: wharf prompt ")).context("no advice")?;
+    let advice = stderr
+        .lines()
+        .find_map(|line| line.strip_prefix("try again: wharf prompt "))
+        .context("no advice")?;
     let name = advice.strip_suffix(" TEXT").context("no TEXT")?;
     let again = run_wharf(&host, &["prompt", name, "--wait", "--text", "echo again"])?;
     assert_eq!(again, "again\n", "the advice works although the agent was ended");
@@ -126,9 +142,15 @@ async fn a_prompt_may_come_by_a_pipe() -> Result<()> {
         &["prompt", "p", "--wait"],
         &["prompt", "p", "-", "--wait"],
     ] {
-        let mut child = command_for_host(&host, arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child = command_for_host(&host, arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
         child.stdin.take().context("no stdin")?.write_all(b"echo from a pipe\n")?;
-        assert!(expect_output(child.wait_with_output()?, 0)?.starts_with("from a pipe\n"), "{arguments:?}");
+        assert!(
+            expect_output(child.wait_with_output()?, 0)?.starts_with("from a pipe\n"),
+            "{arguments:?}"
+        );
     }
     assert!(run_wharf(&host, &["sessions"])?.starts_with(&id));
     Ok(())
@@ -140,7 +162,10 @@ async fn a_kept_session_goes_on_and_waiting_shows_only_its_own_turn() -> Result<
     let http = RestClient::new(&host);
     run_wharf(&host, &["run", "scripted", "--keep", "--label", "k", "echo first"])?;
     let session = newest_session(&http).await?;
-    assert_eq!((session["status"].as_str(), session["label"].as_str()), (Some("running"), Some("k")));
+    assert_eq!(
+        (session["status"].as_str(), session["label"].as_str()),
+        (Some("running"), Some("k"))
+    );
     run_wharf(&host, &["prompt", "k", "echo others; wait; echo late"])?;
     let mut waiting = start_and_read_lines(command_for_host(
         &host,
@@ -157,7 +182,10 @@ async fn a_kept_session_goes_on_and_waiting_shows_only_its_own_turn() -> Result<
 #[test]
 fn without_a_terminal_an_ask_stays_open_until_it_is_answered() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
-    let mut running = start_and_read_lines(command_for_host(&host, &["run", "scripted", "--label", "asking", "ask"]))?;
+    let mut running = start_and_read_lines(command_for_host(
+        &host,
+        &["run", "scripted", "--label", "asking", "ask"],
+    ))?;
     running.find(|line| line.starts_with("[awaiting input]"))?;
     let asks = run_wharf(&host, &["asks"])?;
     let columns: Vec<&str> = asks.trim_end().split('\t').collect();
@@ -190,14 +218,20 @@ fn asks_are_denied_or_allowed_as_the_flags_say() -> Result<()> {
 async fn ctrl_c_cancels_the_turn_and_a_second_one_leaves() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);
-    let mut running = start_and_read_lines(command_for_host(&host, &["run", "scripted", "echo begun; tool; hang"]))?;
+    let mut running = start_and_read_lines(command_for_host(
+        &host,
+        &["run", "scripted", "echo begun; tool; hang"],
+    ))?;
     assert_eq!(running.next()?, "begun");
     send_interrupt(&running.guard.0)?;
     assert_eq!(running.read_rest()?.last().map(String::as_str), Some("── turn-end (cancelled) ──"));
     assert_eq!(running.code()?, Some(12));
 
     for (flags, status) in [(&["--keep"][..], "running"), (&[], "killed")] {
-        let mut verb = command_for_host(&host, &[&["run", "scripted", "echo begun; tool; hang hard"], flags].concat());
+        let mut verb = command_for_host(
+            &host,
+            &[&["run", "scripted", "echo begun; tool; hang hard"], flags].concat(),
+        );
         let mut running = ChildGuard(verb.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
         assert_eq!(read_first_line(running.0.stdout.take())?, "begun\n");
         let id = newest_session(&http).await?["id"].as_str().context("no id")?.to_owned();
@@ -246,7 +280,10 @@ async fn closed_output_pipe_ends_the_command_without_an_error() -> Result<()> {
 #[test]
 fn agent_gets_path_and_the_variables_of_its_adapter_only() -> Result<()> {
     let mut options = scripted_host(&[])?;
-    options.config.get_or_insert_default().insert_str(0, "env_passthrough = [\"WANTED\"]\n");
+    options
+        .config
+        .get_or_insert_default()
+        .insert_str(0, "env_passthrough = [\"WANTED\"]\n");
     let host = options.start_host()?;
     for (name, passed) in [("WANTED", true), ("LC_WHARF_TEST", true), ("UNWANTED_BY_ALL", false)] {
         let mut verb = command_for_host(&host, &["run", "scripted", &format!("env {name}")]);

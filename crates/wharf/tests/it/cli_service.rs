@@ -55,7 +55,10 @@ impl FakeSystem {
     fn add_program(&self, name: &str, answer: &str) -> Result<()> {
         let path = self.folder.path().join("bin").join(name);
         let calls = self.folder.path().join("calls");
-        fs::write(&path, format!("#!/bin/sh\necho {name} \"$@\" >> {}\n{answer}\n", calls.display()))?;
+        fs::write(
+            &path,
+            format!("#!/bin/sh\necho {name} \"$@\" >> {}\n{answer}\n", calls.display()),
+        )?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
         Ok(())
     }
@@ -86,7 +89,11 @@ impl FakeSystem {
 }
 
 fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 #[test]
@@ -95,7 +102,11 @@ fn service_is_installed_shown_and_removed() -> Result<()> {
         "case \"$*\" in *show\\ wharf*) echo ActiveState=active; echo SubState=running; echo MainPID=7;; esac",
     )?;
     let output = system.run(&["service", "install"])?;
-    assert!(output.status.success() && said(&output).contains("loginctl enable-linger"), "{}", said(&output));
+    assert!(
+        output.status.success() && said(&output).contains("loginctl enable-linger"),
+        "{}",
+        said(&output)
+    );
     let unit = fs::read_to_string(system.unit())?;
     let command = format!(
         "ExecStart=\"{}\" \"serve\" \"--json\" \"--started-as\" \"service:wharf\" \"--state-dir\" \"{}\" \"--config\" \"{}\"\n",
@@ -110,19 +121,35 @@ fn service_is_installed_shown_and_removed() -> Result<()> {
             && unit.contains("Environment=\"PATH="),
         "{unit}"
     );
-    let called = ["show-environment", "daemon-reload", "enable wharf.service", "restart wharf.service"];
-    let calls: Vec<String> = system.calls().into_iter().filter(|call| call.starts_with("systemctl")).collect();
+    let called =
+        ["show-environment", "daemon-reload", "enable wharf.service", "restart wharf.service"];
+    let calls: Vec<String> = system
+        .calls()
+        .into_iter()
+        .filter(|call| call.starts_with("systemctl"))
+        .collect();
     assert_eq!(calls, called.map(|call| format!("systemctl --user {call}")));
 
     let output = system.run(&["service", "status"])?;
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert!(said(&output).contains("service\trunning\n") && said(&output).contains("pid\t7\n"), "{}", said(&output));
-    assert!(system.run(&["service", "install", "--linger"])?.status.success(), "it may be installed again");
+    assert!(
+        said(&output).contains("service\trunning\n") && said(&output).contains("pid\t7\n"),
+        "{}",
+        said(&output)
+    );
+    assert!(
+        system.run(&["service", "install", "--linger"])?.status.success(),
+        "it may be installed again"
+    );
     assert!(system.calls().contains(&"loginctl enable-linger".to_owned()));
 
     let output = system.run(&["service", "uninstall"])?;
     assert!(output.status.success() && !system.unit().exists(), "{}", said(&output));
-    assert!(system.calls().contains(&"systemctl --user disable --now wharf.service".to_owned()));
+    assert!(
+        system
+            .calls()
+            .contains(&"systemctl --user disable --now wharf.service".to_owned())
+    );
     assert_eq!(system.run(&["service", "status"])?.status.code(), Some(4));
     assert!(system.run(&["service", "uninstall"])?.status.success(), "there is nothing to remove");
     Ok(())
@@ -141,7 +168,10 @@ fn unit_of_another_author_or_state_directory_is_left_alone() -> Result<()> {
     fs::remove_file(system.unit())?;
     assert!(system.run(&["service", "install"])?.status.success());
     let before = fs::read_to_string(system.unit())?;
-    let other = system.command(&["service", "install"]).env("WHARF_STATE_DIR", "/tmp/other").output()?;
+    let other = system
+        .command(&["service", "install"])
+        .env("WHARF_STATE_DIR", "/tmp/other")
+        .output()?;
     assert_eq!(other.status.code(), Some(5), "{}", said(&other));
     assert_eq!(fs::read_to_string(system.unit())?, before);
     Ok(())
@@ -168,7 +198,11 @@ fn service_is_not_installed_with_settings_that_cannot_be_used() -> Result<()> {
     assert!(said(&output).contains("listn"), "{}", said(&output));
     let status = system.run(&["status"])?;
     assert!(status.status.success(), "the host was ended: {}", said(&status));
-    assert!(!system.calls()[before.len()..].iter().any(|call| call.contains("restart")), "{:?}", system.calls());
+    assert!(
+        !system.calls()[before.len()..].iter().any(|call| call.contains("restart")),
+        "{:?}",
+        system.calls()
+    );
     Ok(())
 }
 
@@ -185,7 +219,11 @@ fn service_is_not_installed_with_settings_that_no_host_could_start_with() -> Res
         assert_eq!(output.status.code(), Some(2), "{text}: {}", said(&output));
         assert!(said(&output).contains(complaint), "{text}: {}", said(&output));
         assert!(!system.unit().exists(), "{text}: a unit was written");
-        assert!(!system.calls().iter().any(|call| call.contains("restart")), "{text}: {:?}", system.calls());
+        assert!(
+            !system.calls().iter().any(|call| call.contains("restart")),
+            "{text}: {:?}",
+            system.calls()
+        );
     }
     Ok(())
 }
@@ -197,7 +235,8 @@ fn machine_without_systemd_is_told_what_to_run() -> Result<()> {
     assert_eq!(output.status.code(), Some(5));
     let state = format!("--state-dir '{}'", system.folder.path().join("st ate").display());
     assert!(
-        said(&output).contains("Failed to connect to bus") && said(&output).contains(&format!(" {state} ")),
+        said(&output).contains("Failed to connect to bus")
+            && said(&output).contains(&format!(" {state} ")),
         "{}",
         said(&output)
     );
@@ -205,8 +244,15 @@ fn machine_without_systemd_is_told_what_to_run() -> Result<()> {
     assert_eq!(none.status.code(), Some(5), "{}", said(&none));
     assert!(said(&none).contains("no systemd"), "{}", said(&none));
     assert!(!system.unit().exists());
-    let printed = system.command(&["service", "install", "--print"]).env("PATH", "/nonexistent").output()?;
-    assert!(printed.status.success() && said(&printed).contains("KillMode=process"), "{}", said(&printed));
+    let printed = system
+        .command(&["service", "install", "--print"])
+        .env("PATH", "/nonexistent")
+        .output()?;
+    assert!(
+        printed.status.success() && said(&printed).contains("KillMode=process"),
+        "{}",
+        said(&printed)
+    );
     let printed = system.run(&["service", "install", "--print", "--manager", "launchd"])?;
     assert!(said(&printed).contains("<key>AbandonProcessGroup</key><true/>"), "{}", said(&printed));
     Ok(())
@@ -227,7 +273,8 @@ fn service_takes_over_the_agents_of_a_host_that_it_replaces() -> Result<()> {
     );
     let replaced = keeping(&["service", "install", "--replace"])?;
     assert!(replaced.status.success(), "{}", said(&replaced));
-    let status: serde_json::Value = serde_json::from_slice(&keeping(&["status", "--json"])?.stdout)?;
+    let status: serde_json::Value =
+        serde_json::from_slice(&keeping(&["status", "--json"])?.stdout)?;
     assert_eq!(
         (&status["process"]["startedAs"], &status["sessions"]["live"]),
         (&"service".into(), &1.into()),

@@ -9,7 +9,9 @@ use wharf_testkit::host::{HostOptions, TestHost};
 use wharf_testkit::http::RestClient;
 use wharf_testkit::{WAIT_LIMIT, processes};
 
-use crate::cli::{command_for_host, expect_output, run_failing_wharf, run_wharf, start_kept_session};
+use crate::cli::{
+    command_for_host, expect_output, run_failing_wharf, run_wharf, start_kept_session,
+};
 use crate::cli_host::command_for_state;
 use crate::metrics_page::MetricsPage;
 use crate::program::{shell_command, wharf_command};
@@ -43,7 +45,8 @@ async fn stop_after_interrupt(host: &TestHost, id: &str, agent: u32) -> Result<(
     run_wharf(host, &["interrupt", id])?;
     wait_until_idle(&RestClient::new(host), id).await?;
     run_wharf(host, &["stop"])?;
-    processes::wait_gone(&[agent], TREE_ENDS_WITHIN).map_err(|left| anyhow::anyhow!("{left:?} outlive the host"))
+    processes::wait_gone(&[agent], TREE_ENDS_WITHIN)
+        .map_err(|left| anyhow::anyhow!("{left:?} outlive the host"))
 }
 
 #[tokio::test]
@@ -56,7 +59,10 @@ async fn stop_without_a_terminal_cuts_turns_only_by_force() -> Result<()> {
     assert!(told.iter().all(|words| refused.contains(words)), "{refused}");
     // These agents end with the host, however it is stopped.
     let refused = run_failing_wharf(&host, &["stop", "--keep-agents"], 5)?;
-    assert!(refused.contains("2 turns are under way") && !refused.contains("wharf stop --keep-agents"), "{refused}");
+    assert!(
+        refused.contains("2 turns are under way") && !refused.contains("wharf stop --keep-agents"),
+        "{refused}"
+    );
     assert!(processes::is_alive(host.pid()));
 
     let stopped = run_wharf(&host, &["stop", "--force"])?;
@@ -139,7 +145,11 @@ async fn stop_without_a_host_ends_the_agents_that_one_has_left() -> Result<()> {
     assert!(stopped.contains("1 turn was cut"), "{stopped}");
     assert_eq!(processes::wait_gone(&[agent], TREE_ENDS_WITHIN), Ok(()));
     let ends = log::list_events(&host, &id, "prompt_ended")?;
-    assert_eq!(ends.last().map(|event| &event["end"]["how"]), Some(&serde_json::json!("host_shutdown")), "{ends:?}");
+    assert_eq!(
+        ends.last().map(|event| &event["end"]["how"]),
+        Some(&serde_json::json!("host_shutdown")),
+        "{ends:?}"
+    );
     Ok(())
 }
 
@@ -150,7 +160,10 @@ async fn sigterm_leaves_kept_agents_and_sigint_ends_them() -> Result<()> {
     assert!(host.terminate()?.success());
     assert!(processes::is_alive(agent));
     host.restart()?;
-    ensure!(shell_command("kill -INT $1").arg(host.pid().to_string()).status()?.success(), "no SIGINT was sent");
+    ensure!(
+        shell_command("kill -INT $1").arg(host.pid().to_string()).status()?.success(),
+        "no SIGINT was sent"
+    );
     assert!(host.wait_exit(WAIT_LIMIT)?.success());
     assert_eq!(processes::wait_gone(&[agent], TREE_ENDS_WITHIN), Ok(()));
     Ok(())
@@ -159,14 +172,19 @@ async fn sigterm_leaves_kept_agents_and_sigint_ends_them() -> Result<()> {
 /// Writes a stand-in for `systemd-run` that notes its arguments and then runs this line of shell.
 fn write_systemd_run(folder: &Path, line: &str) -> Result<()> {
     let path = folder.join("systemd-run");
-    fs::write(&path, format!("#!/bin/sh\necho \"$@\" >> {}\n{line}\n", folder.join("calls").display()))?;
+    fs::write(
+        &path,
+        format!("#!/bin/sh\necho \"$@\" >> {}\n{line}\n", folder.join("calls").display()),
+    )?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
     Ok(())
 }
 
 fn scoped_host(folder: &Path) -> Result<HostOptions> {
     let path = format!("{}:/usr/bin:/bin", folder.display());
-    Ok(scripted_host(&[])?.with_variable("WHARF_KEEPER_SCOPE", "user").with_variable("PATH", &path))
+    Ok(scripted_host(&[])?
+        .with_variable("WHARF_KEEPER_SCOPE", "user")
+        .with_variable("PATH", &path))
 }
 
 /// `systemd-run --scope` becomes the command by `exec`, and so does the stand-in.
@@ -177,8 +195,15 @@ async fn keeper_in_a_scope_is_the_hosts_child_and_its_agent_is_taken_over() -> R
     let mut host = scoped_host(folder.path())?.start_host()?;
     let (id, agent) = start_endless_turn(&host).await?;
     let calls = fs::read_to_string(folder.path().join("calls"))?;
-    assert!(calls.starts_with("--user --scope --quiet --collect -- ") && calls.contains(" __keeper "), "{calls}");
-    assert_eq!(calls.lines().count(), 1, "only the agent has a keeper that may outlive the host: {calls}");
+    assert!(
+        calls.starts_with("--user --scope --quiet --collect -- ") && calls.contains(" __keeper "),
+        "{calls}"
+    );
+    assert_eq!(
+        calls.lines().count(),
+        1,
+        "only the agent has a keeper that may outlive the host: {calls}"
+    );
     host.kill()?;
     assert!(processes::is_alive(agent));
     host.restart()?;
@@ -189,13 +214,20 @@ async fn keeper_in_a_scope_is_the_hosts_child_and_its_agent_is_taken_over() -> R
 async fn keeper_starts_without_a_scope_if_systemd_run_fails_or_is_missing() -> Result<()> {
     let folder = tempfile::tempdir()?;
     write_systemd_run(folder.path(), "echo Failed to connect to bus >&2; exit 1")?;
-    let missing = scripted_host(&[])?.with_variable("WHARF_KEEPER_SCOPE", "user").with_variable("PATH", "/nonexistent");
-    for (options, reason) in [(scoped_host(folder.path())?, "ended before"), (missing, "not on the PATH")] {
+    let missing = scripted_host(&[])?
+        .with_variable("WHARF_KEEPER_SCOPE", "user")
+        .with_variable("PATH", "/nonexistent");
+    for (options, reason) in
+        [(scoped_host(folder.path())?, "ended before"), (missing, "not on the PATH")]
+    {
         let host = options.start_host()?;
         let id = start_kept_session(&host, &[])?;
         wait_until_idle(&RestClient::new(&host), &id).await?;
         let log = host.read_stderr();
-        assert!(log.contains("cannot be started in a scope of systemd") && log.contains(reason), "{log}");
+        assert!(
+            log.contains("cannot be started in a scope of systemd") && log.contains(reason),
+            "{log}"
+        );
         run_wharf(&host, &["stop"])?;
     }
     Ok(())
@@ -205,7 +237,10 @@ async fn keeper_starts_without_a_scope_if_systemd_run_fails_or_is_missing() -> R
 fn unknown_scope_is_refused() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let mut command = wharf_command(&["serve", "--listen", "127.0.0.1:0"]);
-    let output = command.env("WHARF_STATE_DIR", folder.path()).env("WHARF_KEEPER_SCOPE", "1").output()?;
+    let output = command
+        .env("WHARF_STATE_DIR", folder.path())
+        .env("WHARF_KEEPER_SCOPE", "1")
+        .output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("WHARF_KEEPER_SCOPE"), "{said}");
     assert!(said.contains("`none`, `user`, `system`"), "{said}");

@@ -15,11 +15,21 @@ use crate::{parse_pids, scripted_host, wharf_binary};
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[J";
 
 /// Starts a verb on a terminal with so many rows and columns.
-fn start_on_terminal(host: &TestHost, (rows, columns): (u16, u16), arguments: &str) -> Result<Lines> {
+fn start_on_terminal(
+    host: &TestHost,
+    (rows, columns): (u16, u16),
+    arguments: &str,
+) -> Result<Lines> {
     let binary = wharf_binary();
-    let line = format!("stty rows {rows} cols {columns}; exec {} --no-start {arguments}", binary.display());
+    let line = format!(
+        "stty rows {rows} cols {columns}; exec {} --no-start {arguments}",
+        binary.display()
+    );
     let mut command = terminal_command(&line);
-    command.env("WHARF_STATE_DIR", host.state_dir()).env("HOME", "/nonexistent").env("TERM", "xterm");
+    command
+        .env("WHARF_STATE_DIR", host.state_dir())
+        .env("HOME", "/nonexistent")
+        .env("TERM", "xterm");
     start_and_read_lines(command)
 }
 
@@ -63,7 +73,10 @@ fn question_before_killing_all_sessions_is_asked_on_a_terminal() -> Result<()> {
     // The terminal's input ends at once, which is no consent.
     let mut asking = start_on_terminal(&host, (24, 80), "kill --all")?;
     let said = asking.read_rest()?.join("\n");
-    assert!(said.contains(&id) && said.contains("[y/N]") && said.contains("nothing is killed"), "{said}");
+    assert!(
+        said.contains(&id) && said.contains("[y/N]") && said.contains("nothing is killed"),
+        "{said}"
+    );
     assert_eq!(asking.code()?, Some(5));
     assert_eq!(run_wharf(&host, &["ls", "-q"])?, format!("{id}\n"));
     Ok(())
@@ -73,9 +86,14 @@ fn question_before_killing_all_sessions_is_asked_on_a_terminal() -> Result<()> {
 fn install_commands_are_whole_on_a_narrow_terminal() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let listed: Value = serde_json::from_str(&run_wharf(&host, &["agents", "--json"])?)?;
-    let shown = start_on_terminal(&host, (24, 80), "agents --color never")?.read_rest()?.join("\n");
-    let missing =
-        listed["adapters"].as_array().context("no adapters")?.iter().filter(|known| known["installed"] == false);
+    let shown = start_on_terminal(&host, (24, 80), "agents --color never")?
+        .read_rest()?
+        .join("\n");
+    let missing = listed["adapters"]
+        .as_array()
+        .context("no adapters")?
+        .iter()
+        .filter(|known| known["installed"] == false);
     for hint in missing.filter_map(|known| known["installHint"].as_str()) {
         assert!(shown.contains(hint), "{hint} is cut:\n{shown}");
     }
@@ -93,9 +111,18 @@ async fn session_that_sleeps_is_shown_in_one_state() -> Result<()> {
     assert!(processes::send_sigkill(pid));
     wait_for_session(&http, &id, "the agent's end", |session| session["status"] == "error").await?;
     let shown = start_on_terminal(&host, (24, 80), "show docs --color never")?.read_rest()?;
-    let rows: Vec<(&str, &str)> = shown.iter().filter_map(|line| line.trim_end().split_once("  ")).collect();
-    let value = |wanted: &str| rows.iter().find(|(name, _)| name.trim() == wanted).map(|(_, value)| value.trim());
-    assert_eq!((value("state"), value("status"), value("resumable")), (Some("asleep"), None, None), "{shown:#?}");
+    let rows: Vec<(&str, &str)> =
+        shown.iter().filter_map(|line| line.trim_end().split_once("  ")).collect();
+    let value = |wanted: &str| {
+        rows.iter()
+            .find(|(name, _)| name.trim() == wanted)
+            .map(|(_, value)| value.trim())
+    };
+    assert_eq!(
+        (value("state"), value("status"), value("resumable")),
+        (Some("asleep"), None, None),
+        "{shown:#?}"
+    );
     assert_eq!(value("next"), Some("the next prompt wakes it"), "{shown:#?}");
     Ok(())
 }

@@ -5,18 +5,24 @@ use serde_json::{Value, json};
 use wharf_testkit::http::RestClient;
 use wharf_testkit::processes;
 
-use crate::cli::{command_for_host, expect_output, run_failing_wharf, run_wharf, start_kept_session};
+use crate::cli::{
+    command_for_host, expect_output, run_failing_wharf, run_wharf, start_kept_session,
+};
 use crate::program::{shell_command, start_and_read_lines};
 use crate::rest::{wait_for_session, wait_until_idle};
 use crate::scripted_host;
 use crate::terminal::TestTerminal;
 
 fn parse_lines(output: &str) -> Result<Vec<Value>> {
-    output.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
+    output
+        .lines()
+        .map(|line| serde_json::from_str(line).with_context(|| line.to_owned()))
+        .collect()
 }
 
 #[tokio::test]
-async fn terminal_shows_progress_styles_tools_and_numbers_and_marks_the_end_as_seen() -> Result<()> {
+async fn terminal_shows_progress_styles_tools_and_numbers_and_marks_the_end_as_seen() -> Result<()>
+{
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);
     let shown_file = host.directory().join("thinking-is-shown");
@@ -51,12 +57,19 @@ async fn terminal_shows_progress_styles_tools_and_numbers_and_marks_the_end_as_s
 #[test]
 fn text_is_the_whole_answer_and_nothing_else() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
-    let output = run_wharf(&host, &["run", "scripted", "--text", "think hm; echo one; tool; echo \x1b[2Jtwo"])?;
+    let output = run_wharf(
+        &host,
+        &["run", "scripted", "--text", "think hm; echo one; tool; echo \x1b[2Jtwo"],
+    )?;
     assert_eq!(output, "one\n\ntwo\n");
     // A row holds only the beginning of a long message.
     let output = run_wharf(&host, &["run", "scripted", "--text", "stream 400 200"])?;
     let numbers: Vec<&str> = output.lines().filter_map(|line| line.split(' ').next()).collect();
-    ensure!(numbers == (0..400).map(|n| n.to_string()).collect::<Vec<_>>(), "{} lines: {numbers:?}", numbers.len());
+    ensure!(
+        numbers == (0..400).map(|n| n.to_string()).collect::<Vec<_>>(),
+        "{} lines: {numbers:?}",
+        numbers.len()
+    );
     Ok(())
 }
 
@@ -72,9 +85,14 @@ fn json_is_one_object_and_a_stream_of_json_has_the_rows_and_the_end() -> Result<
     assert_eq!(object["usage"]["cost"]["amount"], 0.25, "{object}");
     assert_eq!(object["session"]["adapterSlug"], "scripted", "{object}");
 
-    let failed = command_for_host(&host, &["run", "scripted", "--json", "stderr no credit; error"]).output()?;
+    let failed = command_for_host(&host, &["run", "scripted", "--json", "stderr no credit; error"])
+        .output()?;
     let object = &parse_lines(&expect_output(failed, 13)?)?[0];
-    assert_eq!((&object["outcome"], &object["stderr"]), (&json!("failed"), &json!("no credit")), "{object}");
+    assert_eq!(
+        (&object["outcome"], &object["stderr"]),
+        (&json!("failed"), &json!("no credit")),
+        "{object}"
+    );
 
     let id = start_kept_session(&host, &[])?;
     let output = run_wharf(&host, &["prompt", &id, "--wait", "--stream-json", "echo one"])?;
@@ -97,7 +115,10 @@ async fn ask_in_a_script_is_refused_or_ends_the_turn_as_the_option_says() -> Res
         let output = command_for_host(&host, &arguments).output()?;
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(14), "{stderr}");
-        assert!(stderr.contains("? May I?") && stderr.contains("The agent sent no details."), "{stderr}");
+        assert!(
+            stderr.contains("? May I?") && stderr.contains("The agent sent no details."),
+            "{stderr}"
+        );
     }
     let sessions = http.get("/sessions").await?.expect(200)?;
     let id = sessions["sessions"][0]["id"].as_str().context("no session")?;
@@ -112,12 +133,17 @@ async fn turn_that_takes_too_long_is_cancelled_with_a_code_of_its_own() -> Resul
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);
     let id = start_kept_session(&host, &[])?;
-    let output = command_for_host(&host, &["prompt", &id, "--wait", "--timeout", "1s", "echo begun; hang"]).output()?;
+    let output =
+        command_for_host(&host, &["prompt", &id, "--wait", "--timeout", "1s", "echo begun; hang"])
+            .output()?;
     assert!(expect_output(output, 15)?.starts_with("begun\n"));
     wait_until_idle(&http, &id).await?;
     // A prompt that waits is taken back; the turn of the other client goes on.
     run_wharf(&host, &["prompt", &id, "hang"])?;
-    let output = command_for_host(&host, &["prompt", &id, "--queue", "--wait", "--text", "--timeout", "1s", "echo x"]);
+    let output = command_for_host(
+        &host,
+        &["prompt", &id, "--queue", "--wait", "--text", "--timeout", "1s", "echo x"],
+    );
     let output = { output }.output()?;
     assert_eq!(expect_output(output, 15)?, "");
     let session = http.get(&format!("/sessions/{id}")).await?.expect(200)?;
@@ -131,7 +157,10 @@ async fn run_goes_on_with_the_newest_session_of_the_directory() -> Result<()> {
     let http = RestClient::new(&host);
     run_failing_wharf(&host, &["run", "-c", "echo x"], 4)?;
     run_wharf(&host, &["run", "scripted", "--text", "echo first"])?;
-    let id = http.get("/sessions").await?.expect(200)?["sessions"][0]["id"].as_str().context("no id")?.to_owned();
+    let id = http.get("/sessions").await?.expect(200)?["sessions"][0]["id"]
+        .as_str()
+        .context("no id")?
+        .to_owned();
     wait_for_session(&http, &id, "its end", |session| session["endedAt"].is_string()).await?;
     assert_eq!(run_wharf(&host, &["run", "-c", "--text", "echo", "second"])?, "second\n");
     assert_eq!(run_wharf(&host, &["run", "-c", "scripted", "--text", "echo third"])?, "third\n");
@@ -149,7 +178,8 @@ async fn run_goes_on_with_the_newest_session_of_the_directory() -> Result<()> {
 #[test]
 fn start_without_a_prompt_fails_with_the_reason_of_the_agent() -> Result<()> {
     let command = ["sh", "-c", "echo 'no key: set FOO' >&2; exit 3"].map(str::to_owned);
-    let mut options = scripted_host(&["--delay", "session/new=300"])?.with_agent("failing", &command);
+    let mut options =
+        scripted_host(&["--delay", "session/new=300"])?.with_agent("failing", &command);
     options.config.get_or_insert_default().insert_str(0, "start_retries = []\n");
     let host = options.start_host()?;
     let said = run_failing_wharf(&host, &["run", "failing", "--keep"], 13)?;
@@ -172,7 +202,9 @@ async fn ctrl_d_at_a_question_leaves_it_to_others_and_later_answers_count() -> R
     let id = sessions["sessions"][0]["id"].as_str().context("no id")?;
     let asks = http.get(&format!("/sessions/{id}/asks")).await?.expect(200)?;
     let ask = asks["asks"][0]["askId"].as_u64().context("no ask")?;
-    http.post(&format!("/sessions/{id}/asks/{ask}"), &json!({ "optionId": "reject_once" })).await?.expect(200)?;
+    http.post(&format!("/sessions/{id}/asks/{ask}"), &json!({ "optionId": "reject_once" }))
+        .await?
+        .expect(200)?;
     shown.expect("chosen: reject_once")?;
     shown.expect("your answer: ")?;
     shown.press("y\r")?;
@@ -189,7 +221,10 @@ fn run_under_nohup_stays_when_its_terminal_is_closed() -> Result<()> {
     let prompt = format!("echo begun; await {}; echo after", closed.display());
     let plain = command_for_host(&host, &["run", "scripted", "--stream-json", &prompt]);
     let mut command = shell_command("trap '' HUP; exec \"$@\"");
-    command.arg(plain.get_program()).args(plain.get_args()).current_dir(host.directory());
+    command
+        .arg(plain.get_program())
+        .args(plain.get_args())
+        .current_dir(host.directory());
     for (name, value) in plain.get_envs() {
         match value {
             Some(value) => command.env(name, value),

@@ -7,7 +7,9 @@ use wharf_testkit::host::TestHost;
 use wharf_testkit::http::RestClient;
 use wharf_testkit::processes;
 
-use crate::cli::{command_for_host, expect_output, run_failing_wharf, run_wharf, start_kept_session};
+use crate::cli::{
+    command_for_host, expect_output, run_failing_wharf, run_wharf, start_kept_session,
+};
 use crate::rest::{wait_for_session, wait_until_idle};
 use crate::{add_scripted_agent, parse_pids, scripted_host};
 
@@ -32,9 +34,13 @@ async fn sessions_that_need_a_person_stand_first_and_can_be_selected() -> Result
         assert_eq!(run_wharf(&host, words)?, expected, "{words:?}");
     }
     let listed = run_wharf(&host, &["ls", "--format", "label,state,attention"])?;
-    assert_eq!(listed, "asking\tneeds answer\tneeds_answer\ndone\tfinished\tfinished\nfresh\tidle\tquiet\n");
+    assert_eq!(
+        listed,
+        "asking\tneeds answer\tneeds_answer\ndone\tfinished\tfinished\nfresh\tidle\tquiet\n"
+    );
     let chosen: Value = serde_json::from_str(&run_wharf(&host, &["ls", "--json", "label,title"])?)?;
-    let expected = ["asking", "done", "fresh"].map(|label| json!({ "label": label, "title": null }));
+    let expected =
+        ["asking", "done", "fresh"].map(|label| json!({ "label": label, "title": null }));
     assert_eq!(chosen, json!({ "sessions": expected }));
     for (filter, labels) in [
         ("attention=needs-answer", "asking\n"),
@@ -46,9 +52,17 @@ async fn sessions_that_need_a_person_stand_first_and_can_be_selected() -> Result
         ("before=2020-01-01T00:00:00Z", ""),
         ("status=killed", ""),
     ] {
-        assert_eq!(run_wharf(&host, &["ls", "--format", "label", "--filter", filter])?, labels, "{filter}");
+        assert_eq!(
+            run_wharf(&host, &["ls", "--format", "label", "--filter", filter])?,
+            labels,
+            "{filter}"
+        );
     }
-    for wrong in [&["ls", "--filter", "turn=busy"][..], &["ls", "--json", "id,colour"], &["ls", "--format", "colour"]] {
+    for wrong in [
+        &["ls", "--filter", "turn=busy"][..],
+        &["ls", "--json", "id,colour"],
+        &["ls", "--format", "colour"],
+    ] {
         run_failing_wharf(&host, wrong, 2)?;
     }
     Ok(())
@@ -66,10 +80,17 @@ async fn empty_list_says_how_to_start_a_session() -> Result<()> {
     let id = start_kept_session(&host, &[])?;
     wait_until_idle(&RestClient::new(&host), &id).await?;
     run_wharf(&host, &["kill", &id])?;
-    assert_eq!(notes(&["ls"])?, "no live sessions (1 ended: wharf ls -a). Start one: wharf run demo tour\n");
+    assert_eq!(
+        notes(&["ls"])?,
+        "no live sessions (1 ended: wharf ls -a). Start one: wharf run demo tour\n"
+    );
     assert_eq!(notes(&["ls", "-q"])?, "");
     assert!(notes(&["ls", "--filter", "agent=demo"])?.contains("no session fits"));
-    assert_eq!(run_wharf(&host, &["ls", "-q", "--filter", "status=killed"])?, format!("{id}\n"), "ended ones too");
+    assert_eq!(
+        run_wharf(&host, &["ls", "-q", "--filter", "status=killed"])?,
+        format!("{id}\n"),
+        "ended ones too"
+    );
     Ok(())
 }
 
@@ -80,8 +101,12 @@ async fn title_label_and_archive_are_changed() -> Result<()> {
     let id = start_kept_session(&host, &[])?;
     wait_until_idle(&http, &id).await?;
     assert_eq!(run_wharf(&host, &["label", &id, "docs"])?, format!("{id} is called \"docs\"\n"));
-    assert_eq!(run_wharf(&host, &["rename", "docs", "The", "handbook"])?, format!("{id} is now \"The handbook\"\n"));
-    let shown: Value = serde_json::from_str(&run_wharf(&host, &["rename", "docs", "Other", "--json"])?)?;
+    assert_eq!(
+        run_wharf(&host, &["rename", "docs", "The", "handbook"])?,
+        format!("{id} is now \"The handbook\"\n")
+    );
+    let shown: Value =
+        serde_json::from_str(&run_wharf(&host, &["rename", "docs", "Other", "--json"])?)?;
     assert_eq!((&shown["label"], &shown["title"]), (&json!("docs"), &json!("Other")));
     assert_eq!(run_wharf(&host, &["rename", "docs", "--clear"])?, format!("{id} has no title\n"));
     run_failing_wharf(&host, &["rename", "docs"], 2)?;
@@ -90,7 +115,10 @@ async fn title_label_and_archive_are_changed() -> Result<()> {
     assert_eq!(run_wharf(&host, &["ls", "-q"])?, "", "the archive is not listed");
     assert_eq!(run_wharf(&host, &["ls", "-q", "--filter", "archived=true"])?, format!("{id}\n"));
     run_failing_wharf(&host, &["archive", "docs", "nobody"], 4)?;
-    assert_eq!(run_wharf(&host, &["archive", "--undo", "docs"])?, format!("{id} is out of the archive\n"));
+    assert_eq!(
+        run_wharf(&host, &["archive", "--undo", "docs"])?,
+        format!("{id} is out of the archive\n")
+    );
     assert_eq!(run_wharf(&host, &["ls", "-q"])?, format!("{id}\n"));
     assert_eq!(run_wharf(&host, &["label", "docs", "--clear"])?, format!("{id} has no label\n"));
     run_failing_wharf(&host, &["show", "docs"], 4)?;
@@ -108,11 +136,17 @@ async fn settings_of_a_living_session_are_listed_and_set() -> Result<()> {
     assert_eq!(json, settings);
     let modes = settings["modes"]["all"].as_array().context("no modes")?;
     let current = settings["modes"]["current"].as_str().context("no mode")?;
-    let other =
-        modes.iter().filter_map(|mode| mode["id"].as_str()).find(|mode| *mode != current).context("one mode")?;
+    let other = modes
+        .iter()
+        .filter_map(|mode| mode["id"].as_str())
+        .find(|mode| *mode != current)
+        .context("one mode")?;
     let listed = run_wharf(&host, &["set", "docs", "mode"])?;
     assert!(listed.contains(&format!("mode\tcurrent\t{current}\t")), "{listed}");
-    assert_eq!(run_wharf(&host, &["set", "docs", "mode", other])?, format!("{id} mode is {other}\n"));
+    assert_eq!(
+        run_wharf(&host, &["set", "docs", "mode", other])?,
+        format!("{id} mode is {other}\n")
+    );
     let after = http.get(&format!("/sessions/{id}/settings")).await?.expect(200)?;
     assert_eq!(after["modes"]["current"], other);
     let refused = run_failing_wharf(&host, &["set", "docs", "mode", "novel"], 2)?;
@@ -124,7 +158,8 @@ async fn settings_of_a_living_session_are_listed_and_set() -> Result<()> {
 
 #[tokio::test]
 async fn fork_copies_a_session_where_the_agent_can() -> Result<()> {
-    let host = add_scripted_agent(scripted_host(&["--fork", "--resume"])?, "plain", &[])?.start_host()?;
+    let host =
+        add_scripted_agent(scripted_host(&["--fork", "--resume"])?, "plain", &[])?.start_host()?;
     let http = RestClient::new(&host);
     let id = start_kept_session(&host, &["--label", "source"])?;
     wait_until_idle(&http, &id).await?;
@@ -170,7 +205,10 @@ async fn all_living_sessions_are_killed_after_consent() -> Result<()> {
     lines.sort_unstable();
     assert_eq!(lines, ids.map(|id| format!("{id} killed")));
     let again = command_for_host(&host, &["kill", "--all", "--yes"]).output()?;
-    assert!(again.status.success() && String::from_utf8_lossy(&again.stderr).contains("no session lives"));
+    assert!(
+        again.status.success()
+            && String::from_utf8_lossy(&again.stderr).contains("no session lives")
+    );
     Ok(())
 }
 
@@ -187,13 +225,23 @@ async fn prune_forgets_old_ended_sessions_and_lists_them_first() -> Result<()> {
     run_failing_wharf(&host, &["prune"], 2)?;
     run_failing_wharf(&host, &["prune", "--older-than", "never"], 2)?;
     let none = command_for_host(&host, &["prune", "--older-than", "1h", "--yes"]).output()?;
-    assert!(String::from_utf8_lossy(&none.stderr).contains("no ended session is that old"), "{none:?}");
+    assert!(
+        String::from_utf8_lossy(&none.stderr).contains("no ended session is that old"),
+        "{none:?}"
+    );
     let listed = run_wharf(&host, &["prune", "--older-than", "0s", "--dry-run"])?;
     let session = http.get(&format!("/sessions/{ended}")).await?.expect(200)?;
     let ended_at = session["endedAt"].as_str().context("no end")?;
-    assert_eq!(listed, format!("{ended}\tkilled\tscripted\t{ended_at}\tended\n"), "{alive} is alive");
+    assert_eq!(
+        listed,
+        format!("{ended}\tkilled\tscripted\t{ended_at}\tended\n"),
+        "{alive} is alive"
+    );
     assert!(run_failing_wharf(&host, &["prune", "--older-than", "0s"], 2)?.contains("--yes"));
-    assert_eq!(run_wharf(&host, &["prune", "--older-than", "0s", "--yes"])?, format!("{ended} forgotten\n"));
+    assert_eq!(
+        run_wharf(&host, &["prune", "--older-than", "0s", "--yes"])?,
+        format!("{ended} forgotten\n")
+    );
     assert_eq!(run_wharf(&host, &["ls", "-aq"])?, format!("{alive}\n"));
     assert_eq!(
         expect_output(command_for_host(&host, &["rm", "-y", "alive"]).output()?, 0)?,
@@ -207,16 +255,25 @@ fn invisible_characters_are_named_in_one_way() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let id = start_kept_session(&host, &[])?;
     let odd = "no\u{200b}such";
-    for arguments in
-        [&["show", odd][..], &["context", "use", odd], &["run", "scripted", "x", "-o", odd], &["ls", "-f", odd]]
-    {
+    for arguments in [
+        &["show", odd][..],
+        &["context", "use", odd],
+        &["run", "scripted", "x", "-o", odd],
+        &["ls", "-f", odd],
+    ] {
         let output = command_for_host(&host, arguments).output()?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!said.contains("200b"), "{arguments:?}: {said}");
     }
     let said = run_failing_wharf(&host, &["show", odd], 4)?;
     assert!(said.contains("no session is called \"no[U+200B]such\""), "{said}");
-    assert_eq!(run_wharf(&host, &["rename", &id, odd])?, format!("{id} is now \"no[U+200B]such\"\n"));
-    assert_eq!(run_wharf(&host, &["label", &id, odd])?, format!("{id} is called \"no[U+200B]such\"\n"));
+    assert_eq!(
+        run_wharf(&host, &["rename", &id, odd])?,
+        format!("{id} is now \"no[U+200B]such\"\n")
+    );
+    assert_eq!(
+        run_wharf(&host, &["label", &id, odd])?,
+        format!("{id} is called \"no[U+200B]such\"\n")
+    );
     Ok(())
 }

@@ -9,8 +9,8 @@ use wharf_testkit::host::TestHost;
 
 use crate::recording::Recording;
 use crate::{
-    add_scripted_agent, add_section, connect_client, connect_observer, cwd, expect_error, join_session, log,
-    open_session, parse_pids, prompt_for_text, scripted_host, stop_reason,
+    add_scripted_agent, add_section, connect_client, connect_observer, cwd, expect_error,
+    join_session, log, open_session, parse_pids, prompt_for_text, scripted_host, stop_reason,
 };
 
 /// The requests by which a controller can bring a session back.
@@ -24,19 +24,36 @@ enum WakeRequest {
     SetMode,
 }
 
-const WAKE_REQUESTS: [WakeRequest; 5] =
-    [WakeRequest::Load, WakeRequest::Resume, WakeRequest::Attach, WakeRequest::Prompt, WakeRequest::SetMode];
+const WAKE_REQUESTS: [WakeRequest; 5] = [
+    WakeRequest::Load,
+    WakeRequest::Resume,
+    WakeRequest::Attach,
+    WakeRequest::Prompt,
+    WakeRequest::SetMode,
+];
 
 impl WakeRequest {
-    async fn take(self, client: &TestClient, session: &str, cwd: &str) -> Result<Value, CallFailure> {
+    async fn take(
+        self,
+        client: &TestClient,
+        session: &str,
+        cwd: &str,
+    ) -> Result<Value, CallFailure> {
         let start = json!({ "sessionId": session, "cwd": cwd, "mcpServers": [] });
         match self {
             Self::Load => client.call_method("session/load", start).await,
             Self::Resume => client.call_method("session/resume", start).await,
-            Self::Attach => client.call_method("session/attach", json!({ "sessionId": session })).await,
+            Self::Attach => {
+                client.call_method("session/attach", json!({ "sessionId": session })).await
+            }
             Self::Prompt => client.send_prompt(session, "echo back").await,
             Self::SetMode => {
-                client.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "ask" })).await
+                client
+                    .call_method(
+                        "session/set_mode",
+                        json!({ "sessionId": session, "modeId": "ask" }),
+                    )
+                    .await
             }
         }
     }
@@ -46,36 +63,61 @@ impl WakeRequest {
 fn logged_texts(host: &TestHost, session: &str) -> Result<Vec<String>> {
     let updates = log::list_events(host, session, "agent_updated")?;
     let update = |event: &Value| event["frame"]["params"]["update"].clone();
-    let chunks = updates.iter().map(update).filter(|update| update["content"]["text"].is_string());
-    Ok(chunks.map(|update| update["content"]["text"].as_str().unwrap_or_default().to_owned()).collect())
+    let chunks = updates
+        .iter()
+        .map(update)
+        .filter(|update| update["content"]["text"].is_string());
+    Ok(chunks
+        .map(|update| update["content"]["text"].as_str().unwrap_or_default().to_owned())
+        .collect())
 }
 
 /// Returns how the agent was started each time.
 fn list_start_kinds(host: &TestHost, session: &str) -> Result<Vec<String>> {
     let starts = log::list_events(host, session, "agent_starting")?;
-    Ok(starts.iter().map(|event| event["how"].as_str().unwrap_or_default().to_owned()).collect())
+    Ok(starts
+        .iter()
+        .map(|event| event["how"].as_str().unwrap_or_default().to_owned())
+        .collect())
 }
 
 /// Returns how the prompts ended, in the order of their ends.
 fn list_prompt_ends(host: &TestHost, session: &str) -> Result<Vec<String>> {
     let ends = log::list_events(host, session, "prompt_ended")?;
-    Ok(ends.iter().map(|event| event["end"]["how"].as_str().unwrap_or_default().to_owned()).collect())
+    Ok(ends
+        .iter()
+        .map(|event| event["end"]["how"].as_str().unwrap_or_default().to_owned())
+        .collect())
 }
 
 async fn wait_until_accepted(host: &TestHost, session: &str, word: &str) -> Result<()> {
-    log::expect_event(host, session, "prompt_accepted", |event| event["frame"].to_string().contains(word))
-        .await
-        .map(drop)
+    log::expect_event(host, session, "prompt_accepted", |event| {
+        event["frame"].to_string().contains(word)
+    })
+    .await
+    .map(drop)
 }
 
 /// Brings the session back by this request, prompts it, and checks that its log was appended to.
-async fn check_return(host: &TestHost, way: WakeRequest, session: &str, before: &[Value], how: &str) -> Result<()> {
+async fn check_return(
+    host: &TestHost,
+    way: WakeRequest,
+    session: &str,
+    before: &[Value],
+    how: &str,
+) -> Result<()> {
     let client = connect_client(host).await?;
     way.take(&client, session, &cwd(host)?).await?;
     assert_eq!(prompt_for_text(&client, session, "echo after").await?, "after");
     let records = log::read_records(host, session)?;
     assert_eq!(records[..before.len()], *before, "the log before is the log's beginning");
-    assert!(records.iter().enumerate().all(|(place, record)| record["seq"] == place as u64 + 1), "a gap");
+    assert!(
+        records
+            .iter()
+            .enumerate()
+            .all(|(place, record)| record["seq"] == place as u64 + 1),
+        "a gap"
+    );
     assert_eq!(list_start_kinds(host, session)?, ["new", how]);
     let mut expected = vec!["before", "after"];
     if let WakeRequest::Prompt = way {
@@ -88,7 +130,8 @@ async fn check_return(host: &TestHost, way: WakeRequest, session: &str, before: 
 #[tokio::test]
 async fn every_request_brings_a_session_back_after_kill_9() -> Result<()> {
     for (flags, how) in [(&[][..], "load"), (&["--resume"], "resume")] {
-        let mut host = scripted_host(flags)?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
+        let mut host =
+            scripted_host(flags)?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
         let mut sessions = Vec::new();
         for way in WAKE_REQUESTS {
             let (client, session) = open_session(&host).await?;
@@ -98,9 +141,14 @@ async fn every_request_brings_a_session_back_after_kill_9() -> Result<()> {
         host.restart()?;
         for (way, session) in sessions {
             // The host writes this as soon as it is up.
-            log::expect_event(&host, &session, "ended", |event| event["ending"]["reason"] == "host_restarted").await?;
+            log::expect_event(&host, &session, "ended", |event| {
+                event["ending"]["reason"] == "host_restarted"
+            })
+            .await?;
             let before = log::read_records(&host, &session)?;
-            check_return(&host, way, &session, &before, how).await.with_context(|| format!("{way:?} {how}"))?;
+            check_return(&host, way, &session, &before, how)
+                .await
+                .with_context(|| format!("{way:?} {how}"))?;
         }
     }
     Ok(())
@@ -116,7 +164,9 @@ async fn every_request_brings_a_session_back_after_a_crash_of_the_agent() -> Res
         assert_eq!(error.data["reason"], "agent_exited", "{error}");
         log::expect_event(&host, &session, "ended", |_| true).await?;
         let before = log::read_records(&host, &session)?;
-        check_return(&host, way, &session, &before, "load").await.with_context(|| format!("{way:?}"))?;
+        check_return(&host, way, &session, &before, "load")
+            .await
+            .with_context(|| format!("{way:?}"))?;
     }
     Ok(())
 }
@@ -178,7 +228,10 @@ async fn replay_of_the_agent_is_dropped_before_and_after_its_answer() -> Result<
         assert_eq!(third.chunk_texts(), ["before", "after"], "{flags:?}");
         // State updates are not part of the replay.
         let updates = log::list_events(&host, &session, "agent_updated")?;
-        let commands = updates.iter().filter(|event| event["update"] == "available_commands_update").count();
+        let commands = updates
+            .iter()
+            .filter(|event| event["update"] == "available_commands_update")
+            .count();
         assert_eq!(commands, 2, "{flags:?}");
     }
     Ok(())
@@ -200,18 +253,27 @@ async fn a_replay_of_many_megabytes_is_no_fault() -> Result<()> {
 #[tokio::test]
 async fn mode_and_options_in_force_are_set_again_before_the_first_prompt() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.host_options(&[])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
+    let mut host = recording
+        .host_options(&[])?
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let (first, session) = open_session(&host).await?;
-    first.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
+    first
+        .call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" }))
+        .await?;
     let option = json!({ "sessionId": session, "configId": "model", "value": "large" });
     first.call_method("session/set_config_option", option).await?;
     host.restart()?;
     let second = connect_client(&host).await?;
     let said = prompt_for_text(&second, &session, "mode").await?;
     assert!(said.starts_with("mode=auto model=large "), "{said}");
-    let expected = ["session/load", "session/set_mode", "session/set_config_option", "session/prompt"];
+    let expected =
+        ["session/load", "session/set_mode", "session/set_config_option", "session/prompt"];
     assert_eq!(recording.read_methods()?, expected);
-    let loaded = join_session(&host, &session).await?.load_session(&session, &cwd(&host)?).await?;
+    let loaded = join_session(&host, &session)
+        .await?
+        .load_session(&session, &cwd(&host)?)
+        .await?;
     assert_eq!(loaded["modes"]["currentModeId"], "auto");
     assert_eq!(loaded["configOptions"][0]["currentValue"], "large");
 
@@ -227,7 +289,10 @@ async fn mode_and_options_in_force_are_set_again_before_the_first_prompt() -> Re
     let fourth = connect_client(&host).await?;
     let said = prompt_for_text(&fourth, &session, "mode").await?;
     assert!(said.starts_with("mode=ask model=large "), "{said}");
-    assert_eq!(recording.read_methods()?, ["session/load", "session/set_config_option", "session/prompt"]);
+    assert_eq!(
+        recording.read_methods()?,
+        ["session/load", "session/set_config_option", "session/prompt"]
+    );
     Ok(())
 }
 
@@ -240,12 +305,16 @@ async fn a_session_does_not_come_back_with_more_rights_than_it_had() -> Result<(
     ];
     for (flag, prompt, word) in cases {
         let recording = Recording::new()?;
-        let mut host =
-            recording.host_options(&["--error-on", flag])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
+        let mut host = recording
+            .host_options(&["--error-on", flag])?
+            .without_keepers(crate::AGENT_COMES_BACK)
+            .start_host()?;
         let (first, session) = open_session(&host).await?;
         first.send_prompt(&session, prompt).await?;
         host.restart()?;
-        for way in [WakeRequest::Load, WakeRequest::Resume, WakeRequest::Attach, WakeRequest::SetMode] {
+        for way in
+            [WakeRequest::Load, WakeRequest::Resume, WakeRequest::Attach, WakeRequest::SetMode]
+        {
             let client = connect_client(&host).await?;
             let error = expect_error(way.take(&client, &session, &cwd(&host)?).await)?;
             assert!(error.message.contains(word), "{way:?}: {error}");
@@ -256,9 +325,13 @@ async fn a_session_does_not_come_back_with_more_rights_than_it_had() -> Result<(
         assert_eq!(error.data["reason"], "start_failed", "{error}");
         let ended = log::list_events(&host, &session, "ended")?;
         let ending = &ended.last().context("no end")?["ending"];
-        assert!(ending["message"].as_str().is_some_and(|message| message.contains(word)), "{ending}");
+        assert!(
+            ending["message"].as_str().is_some_and(|message| message.contains(word)),
+            "{ending}"
+        );
         let prompts = recording.read_messages()?;
-        let prompts: Vec<&Value> = prompts.iter().filter(|message| message["method"] == "session/prompt").collect();
+        let prompts: Vec<&Value> =
+            prompts.iter().filter(|message| message["method"] == "session/prompt").collect();
         assert_eq!(prompts.len(), 1, "no prompt reached an agent without its limits: {prompts:?}");
     }
     Ok(())
@@ -267,7 +340,10 @@ async fn a_session_does_not_come_back_with_more_rights_than_it_had() -> Result<(
 #[tokio::test]
 async fn start_parameters_are_kept_privately_and_used_on_return() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.host_options(&[])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
+    let mut host = recording
+        .host_options(&[])?
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let (cwd, other) = (cwd(&host)?, host.directory().join("other"));
     std::fs::create_dir(&other)?;
     let server = |name: &str| json!([{ "name": name, "command": "/bin/true", "args": [], "env": [{ "name": "KEY", "value": format!("secret-of-{name}") }] }]);
@@ -280,7 +356,11 @@ async fn start_parameters_are_kept_privately_and_used_on_return() -> Result<()> 
     let folder = log::session_dir(&host, &session);
     let mode = std::fs::metadata(folder.join("start.json"))?.permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    assert!(!log::read_records(&host, &session)?.iter().any(|record| record.to_string().contains("secret-of-one")));
+    assert!(
+        !log::read_records(&host, &session)?
+            .iter()
+            .any(|record| record.to_string().contains("secret-of-one"))
+    );
 
     // Clients that know no servers send an empty list, which changes nothing.
     host.restart()?;
@@ -306,7 +386,11 @@ async fn start_parameters_are_kept_privately_and_used_on_return() -> Result<()> 
         let sent = recording.since_start()?.into_iter().next().context("nothing sent")?;
         assert_eq!(sent["params"]["mcpServers"], server("two"), "{way:?}");
     }
-    assert!(!log::read_records(&host, &session)?.iter().any(|record| record.to_string().contains("secret-of-two")));
+    assert!(
+        !log::read_records(&host, &session)?
+            .iter()
+            .any(|record| record.to_string().contains("secret-of-two"))
+    );
     Ok(())
 }
 
@@ -333,7 +417,10 @@ async fn queued_prompts_run_after_kill_9_and_a_restart() -> Result<()> {
     let later = join_session(&host, &session).await?;
     assert_eq!(later.chunk_texts(), ["running", "one", "two"]);
     assert_eq!(prompt_for_text(&later, &session, "echo on").await?, "on");
-    assert_eq!(list_prompt_ends(&host, &session)?, ["host_restarted", "answered", "answered", "answered"]);
+    assert_eq!(
+        list_prompt_ends(&host, &session)?,
+        ["host_restarted", "answered", "answered", "answered"]
+    );
     Ok(())
 }
 
@@ -347,7 +434,10 @@ async fn queued_prompts_run_after_an_orderly_restart_too() -> Result<()> {
     log::expect_event(&host, &session, "agent_updated", is_two).await?;
     let later = join_session(&host, &session).await?;
     assert_eq!(prompt_for_text(&later, &session, "echo on").await?, "on");
-    assert_eq!(list_prompt_ends(&host, &session)?, ["host_shutdown", "answered", "answered", "answered"]);
+    assert_eq!(
+        list_prompt_ends(&host, &session)?,
+        ["host_shutdown", "answered", "answered", "answered"]
+    );
     Ok(())
 }
 
@@ -366,21 +456,33 @@ async fn queued_prompts_wait_for_a_client_with_resume_on_start_none() -> Result<
     let listed = later.call_method("session/list", json!({})).await?;
     assert_eq!(listed["sessions"][0]["_meta"]["wharf"]["queued"], 2, "{listed}");
     let queue = later.call_method("_wharf/queue/list", json!({ "sessionId": session })).await?;
-    assert_eq!(queue["prompts"].as_array().map(Vec::len), Some(2), "looking starts nothing: {queue}");
+    assert_eq!(
+        queue["prompts"].as_array().map(Vec::len),
+        Some(2),
+        "looking starts nothing: {queue}"
+    );
     assert_eq!(list_start_kinds(&host, &session)?, ["new"]);
     // When a client prompts, the waiting prompts run first.
     assert_eq!(prompt_for_text(&later, &session, "echo three").await?, "onetwothree");
-    assert_eq!(list_prompt_ends(&host, &session)?, ["host_restarted", "answered", "answered", "answered"]);
+    assert_eq!(
+        list_prompt_ends(&host, &session)?,
+        ["host_restarted", "answered", "answered", "answered"]
+    );
     Ok(())
 }
 
 #[tokio::test]
 async fn every_session_comes_back_with_resume_on_start_all() -> Result<()> {
     let options = add_scripted_agent(scripted_host(&[])?, "mortal", &["--no-load"])?;
-    let mut host =
-        options.with_setting("resume_on_start", "all").without_keepers(crate::AGENT_COMES_BACK).start_host()?;
+    let mut host = options
+        .with_setting("resume_on_start", "all")
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let (_first, session) = open_session(&host).await?;
-    let mortal = crate::connect_client_of(&host, "mortal").await?.new_session(&cwd(&host)?).await?;
+    let mortal = crate::connect_client_of(&host, "mortal")
+        .await?
+        .new_session(&cwd(&host)?)
+        .await?;
     host.restart()?;
     log::expect_event(&host, &session, "agent_started", |event| event["start"] == 2).await?;
     let later = connect_client(&host).await?;
@@ -394,8 +496,10 @@ async fn every_session_comes_back_with_resume_on_start_all() -> Result<()> {
 
 #[tokio::test]
 async fn interrupted_turn_runs_again_with_on_restart_requeue() -> Result<()> {
-    let mut host =
-        scripted_host(&[])?.with_setting("on_restart", "requeue").without_keepers(crate::TURN_IS_CUT).start_host()?;
+    let mut host = scripted_host(&[])?
+        .with_setting("on_restart", "requeue")
+        .without_keepers(crate::TURN_IS_CUT)
+        .start_host()?;
     let (first, session) = open_session(&host).await?;
     let _running = first.start_prompt(&session, "echo begun; ask; echo done").await;
     first.expect_request("session/request_permission").await;
@@ -416,7 +520,9 @@ async fn interrupted_turn_runs_again_with_on_restart_requeue() -> Result<()> {
 
 #[tokio::test]
 async fn an_agent_that_forgot_the_session_is_a_clear_error() -> Result<()> {
-    let mut host = scripted_host(&["--forget"])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
+    let mut host = scripted_host(&["--forget"])?
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let (first, session) = open_session(&host).await?;
     first.send_prompt(&session, "echo before").await?;
     host.restart()?;
@@ -438,7 +544,9 @@ async fn an_agent_that_forgot_the_session_is_a_clear_error() -> Result<()> {
 
 #[tokio::test]
 async fn agent_that_can_neither_load_nor_resume_is_a_clear_error() -> Result<()> {
-    let mut host = scripted_host(&["--no-load"])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
+    let mut host = scripted_host(&["--no-load"])?
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let (first, session) = open_session(&host).await?;
     first.send_prompt(&session, "echo before").await?;
     host.restart()?;
@@ -470,7 +578,9 @@ async fn observers_read_a_cold_session_and_start_nothing() -> Result<()> {
     assert_eq!(by_token.chunk_texts(), ["before"]);
     WakeRequest::Resume.take(&by_token, &session, &cwd(&host)?).await?;
     WakeRequest::Attach.take(&by_token, &session, &cwd(&host)?).await?;
-    by_wish.call_method("session/attach", json!({ "sessionId": session, "role": "observer" })).await?;
+    by_wish
+        .call_method("session/attach", json!({ "sessionId": session, "role": "observer" }))
+        .await?;
     for observer in [&by_token, &by_wish] {
         for way in [WakeRequest::Prompt, WakeRequest::SetMode] {
             let error = expect_error(way.take(observer, &session, &cwd(&host)?).await)?;
@@ -484,7 +594,10 @@ async fn observers_read_a_cold_session_and_start_nothing() -> Result<()> {
 #[tokio::test]
 async fn start_parameters_are_sent_again_byte_for_byte() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.host_options(&[])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
+    let mut host = recording
+        .host_options(&[])?
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let (first, directory) = (connect_client(&host).await?, cwd(&host)?);
     let odd = r#""z" : 1.50e1,"a":{"y":-0.0,"x":"\u0041"},"mcpServers":[ {"name":"one","command":"/bin/true","args":[],"env":[]} ]"#;
     first
@@ -512,15 +625,17 @@ async fn start_parameters_are_sent_again_byte_for_byte() -> Result<()> {
     third.expect("the answer", |frame| *frame.id() == "load").await;
     let sent = recording.text()?;
     let last = sent.lines().rfind(|line| line.contains("session/load")).context("no load")?;
-    let expected = odd.replace(r#"[ {"name":"one","command":"/bin/true","args":[],"env":[]} ]"#, servers);
+    let expected =
+        odd.replace(r#"[ {"name":"one","command":"/bin/true","args":[],"env":[]} ]"#, servers);
     assert!(last.contains(&expected), "{last}");
     Ok(())
 }
 
 #[tokio::test]
 async fn clients_that_wake_a_session_at_the_same_time_share_one_agent() -> Result<()> {
-    let mut host =
-        scripted_host(&["--delay", "session/load=200"])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
+    let mut host = scripted_host(&["--delay", "session/load=200"])?
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let (first, session) = open_session(&host).await?;
     first.send_prompt(&session, "echo before").await?;
     host.restart()?;
@@ -539,11 +654,9 @@ async fn clients_that_wake_a_session_at_the_same_time_share_one_agent() -> Resul
     for (_, client) in &clients {
         let before = client.received_frames().len();
         client.send_prompt(&session, "pid").await?;
-        let said = client
-            .received_frames()
-            .into_iter()
-            .skip(before)
-            .find_map(|frame| frame.chunk_text().filter(|text| text.starts_with("pid")).map(str::to_owned));
+        let said = client.received_frames().into_iter().skip(before).find_map(|frame| {
+            frame.chunk_text().filter(|text| text.starts_with("pid")).map(str::to_owned)
+        });
         agents.push(said);
     }
     agents.dedup();

@@ -8,7 +8,9 @@ use wharf_testkit::host::{HostOptions, TestHost};
 use wharf_testkit::http::RestClient;
 use wharf_testkit::{WAIT_LIMIT, polling, processes, program};
 
-use crate::{add_section, connect_client_of, cwd, expect_error, log, prompt_for_text, scripted_host};
+use crate::{
+    add_section, connect_client_of, cwd, expect_error, log, prompt_for_text, scripted_host,
+};
 
 /// A failure of an agent that is started again, and the error that it causes.
 struct ReturnFault {
@@ -17,7 +19,11 @@ struct ReturnFault {
     told: &'static str,
 }
 
-const fn return_fault(name: &'static str, flags: &'static [&'static str], told: &'static str) -> ReturnFault {
+const fn return_fault(
+    name: &'static str,
+    flags: &'static [&'static str],
+    told: &'static str,
+) -> ReturnFault {
     ReturnFault { name, flags, told }
 }
 
@@ -29,26 +35,58 @@ const RETURN_FAULTS: &[ReturnFault] = &[
     return_fault("exits", &["--exit-on-start", "7"], "exited with code 7"),
     return_fault("deaf", &["--slow-start", "600000"], TIMEOUT_TEXT),
     return_fault("init-hang", &["--hang-on", "initialize"], "answer `initialize` within"),
-    return_fault("init-die", &["--die-on", "initialize"], "went away before it answered `initialize`"),
+    return_fault(
+        "init-die",
+        &["--die-on", "initialize"],
+        "went away before it answered `initialize`",
+    ),
     return_fault("init-no", &["--error-on", "initialize=-32603"], "refused `initialize`"),
     return_fault("init-garbage", &["--garbage-on", "initialize"], TIMEOUT_TEXT),
-    return_fault("init-then-die", &["--die-after", "initialize"], "went away before it answered `authenticate`"),
+    return_fault(
+        "init-then-die",
+        &["--die-after", "initialize"],
+        "went away before it answered `authenticate`",
+    ),
     return_fault("auth-hang", &["--hang-on", "authenticate"], "answer `authenticate` within"),
-    return_fault("auth-die", &["--die-on", "authenticate"], "went away before it answered `authenticate`"),
+    return_fault(
+        "auth-die",
+        &["--die-on", "authenticate"],
+        "went away before it answered `authenticate`",
+    ),
     return_fault("auth-no", &["--error-on", "authenticate=-32000"], "refused `authenticate`"),
     return_fault("load-hang", &["--hang-on", "session/load"], "answer `session/load` within"),
-    return_fault("load-die", &["--die-on", "session/load"], "went away before it answered `session/load`"),
+    return_fault(
+        "load-die",
+        &["--die-on", "session/load"],
+        "went away before it answered `session/load`",
+    ),
     return_fault("load-no", &["--error-on", "session/load=-32603"], "refused `session/load`"),
     return_fault("load-none", &["--no-load"], "refused `session/load`"),
     return_fault("load-garbage", &["--garbage-on", "session/load"], TIMEOUT_TEXT),
     return_fault("forgot", &["--forget"], "does not know this session any more"),
     return_fault("load-then-die", &["--die-after", "session/load"], "went away"),
     return_fault("endless", &["--replay-forever"], "finish the replay of its session within"),
-    return_fault("resume-hang", &["--resume", "--hang-on", "session/resume"], "answer `session/resume` within"),
-    return_fault("resume-no", &["--resume", "--error-on", "session/resume=-32603"], "refused `session/resume`"),
+    return_fault(
+        "resume-hang",
+        &["--resume", "--hang-on", "session/resume"],
+        "answer `session/resume` within",
+    ),
+    return_fault(
+        "resume-no",
+        &["--resume", "--error-on", "session/resume=-32603"],
+        "refused `session/resume`",
+    ),
     return_fault("resume-none", &["--no-load"], "refused `session/resume`"),
-    return_fault("mode-hang", &["--hang-on", "session/set_mode"], "answer `session/set_mode` within"),
-    return_fault("mode-die", &["--die-on", "session/set_mode"], "went away before it answered `session/set_mode`"),
+    return_fault(
+        "mode-hang",
+        &["--hang-on", "session/set_mode"],
+        "answer `session/set_mode` within",
+    ),
+    return_fault(
+        "mode-die",
+        &["--die-on", "session/set_mode"],
+        "went away before it answered `session/set_mode`",
+    ),
     return_fault("mode-no", &["--fixed-mode"], "might do more than it was allowed to"),
     return_fault(
         "option-hang",
@@ -77,8 +115,10 @@ fn fault_options(faulty: bool) -> Result<HostOptions> {
     for fault in RETURN_FAULTS {
         let sound: &[&str] = if fault.name.starts_with("resume") { &["--resume"] } else { &[] };
         let flags = if faulty { fault.flags } else { sound };
-        let command: Vec<String> =
-            std::iter::once(agent.as_str()).chain(flags.iter().copied()).map(str::to_owned).collect();
+        let command: Vec<String> = std::iter::once(agent.as_str())
+            .chain(flags.iter().copied())
+            .map(str::to_owned)
+            .collect();
         options = options.with_agent(fault.name, &command);
         if fault.name == "endless" {
             // A pause of the agent is not the end of its replay.
@@ -100,7 +140,9 @@ async fn create_session_with_settings(host: &TestHost, agent: &str) -> Result<St
     client.initialize().await?;
     client.call_method("authenticate", json!({ "methodId": "any" })).await?;
     let session = client.new_session(&cwd(host)?).await?;
-    client.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "code" })).await?;
+    client
+        .call_method("session/set_mode", json!({ "sessionId": session, "modeId": "code" }))
+        .await?;
     let option = json!({ "sessionId": session, "configId": "model", "value": "large" });
     client.call_method("session/set_config_option", option).await?;
     assert_eq!(prompt_for_text(&client, &session, "echo before").await?, "before");
@@ -115,7 +157,10 @@ async fn check_failure(
     fault: &ReturnFault,
     session: &str,
 ) -> Result<()> {
-    let (asked, waits) = tokio::join!(client.send_prompt(session, "echo one"), client.send_prompt(session, "echo two"));
+    let (asked, waits) = tokio::join!(
+        client.send_prompt(session, "echo one"),
+        client.send_prompt(session, "echo two")
+    );
     for error in [expect_error(asked)?, expect_error(waits)?] {
         ensure!(error.data["reason"] == "start_failed", "{error}");
     }
@@ -144,16 +189,21 @@ async fn session_can_come_back_after_its_agent_failed_in_any_phase() -> Result<(
     let mut host = fault_options(false)?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let mut sessions = Vec::new();
     for fault in RETURN_FAULTS {
-        sessions.push(create_session_with_settings(&host, fault.name).await.with_context(|| fault.name.to_owned())?);
+        sessions.push(
+            create_session_with_settings(&host, fault.name)
+                .await
+                .with_context(|| fault.name.to_owned())?,
+        );
     }
     let config = |faulty: bool| -> Result<Option<String>> { Ok(fault_options(faulty)?.config) };
     host.options_mut().config = config(true)?;
     host.restart()?;
     let http = RestClient::new(&host);
     let (other, unharmed) = crate::open_session(&host).await?;
-    let only = polling::poll_until(WAIT_LIMIT, || Ok(Some(processes::list_descendants(host.pid()))))
-        .await?
-        .context("no processes")?;
+    let only =
+        polling::poll_until(WAIT_LIMIT, || Ok(Some(processes::list_descendants(host.pid()))))
+            .await?
+            .context("no processes")?;
 
     let mut all = Vec::new();
     for (fault, session) in RETURN_FAULTS.iter().zip(&sessions) {
@@ -162,23 +212,40 @@ async fn session_can_come_back_after_its_agent_failed_in_any_phase() -> Result<(
         client.initialize().await?;
         let (host, http) = (&host, &http);
         all.push(async move {
-            check_failure(host, http, &client, fault, session).await.with_context(|| fault.name.to_owned())
+            check_failure(host, http, &client, fault, session)
+                .await
+                .with_context(|| fault.name.to_owned())
         });
     }
     let all = futures_util::future::join_all(all);
     let bystander = async {
         for round in 0..20 {
-            assert_eq!(prompt_for_text(&other, &unharmed, &format!("echo {round}")).await?, round.to_string());
+            assert_eq!(
+                prompt_for_text(&other, &unharmed, &format!("echo {round}")).await?,
+                round.to_string()
+            );
         }
         anyhow::Ok(())
     };
     let (failures, unharmed) = tokio::join!(all, bystander);
-    let failures: Vec<String> =
-        failures.into_iter().filter_map(|result| result.err().map(|e| format!("{e:#}"))).collect();
-    ensure!(failures.is_empty(), "{} of {}:\n{}", failures.len(), RETURN_FAULTS.len(), failures.join("\n"));
+    let failures: Vec<String> = failures
+        .into_iter()
+        .filter_map(|result| result.err().map(|e| format!("{e:#}")))
+        .collect();
+    ensure!(
+        failures.is_empty(),
+        "{} of {}:\n{}",
+        failures.len(),
+        RETURN_FAULTS.len(),
+        failures.join("\n")
+    );
     unharmed?;
-    let left =
-        || processes::list_descendants(host.pid()).into_iter().filter(|pid| !only.contains(pid)).collect::<Vec<_>>();
+    let left = || {
+        processes::list_descendants(host.pid())
+            .into_iter()
+            .filter(|pid| !only.contains(pid))
+            .collect::<Vec<_>>()
+    };
     let gone = polling::poll_until(WAIT_LIMIT, || Ok(left().is_empty().then_some(()))).await?;
     ensure!(gone.is_some(), "left behind: {:?}", left());
 
@@ -188,28 +255,43 @@ async fn session_can_come_back_after_its_agent_failed_in_any_phase() -> Result<(
     for (fault, session) in RETURN_FAULTS.iter().zip(&sessions) {
         let client = connect_client_of(&host, fault.name).await?;
         client.initialize().await?;
-        let state = prompt_for_text(&client, session, "mode").await.with_context(|| fault.name.to_owned())?;
+        let state = prompt_for_text(&client, session, "mode")
+            .await
+            .with_context(|| fault.name.to_owned())?;
         ensure!(state.starts_with("mode=code model=large"), "{}: {state}", fault.name);
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn prompts_that_waited_for_a_host_get_their_end_when_the_agent_cannot_come_back() -> Result<()> {
-    let mut host = without_retries(scripted_host(&[])?).without_keepers(crate::AGENT_COMES_BACK).start_host()?;
+async fn prompts_that_waited_for_a_host_get_their_end_when_the_agent_cannot_come_back() -> Result<()>
+{
+    let mut host = without_retries(scripted_host(&[])?)
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let (client, session) = crate::open_session(&host).await?;
     client.send_prompt(&session, "echo before").await?;
     let _running = client.start_prompt(&session, "hang").await;
     let _waiting = client.start_prompt(&session, "echo later").await;
-    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("later")).await?;
-    let hangs = scripted_host(&["--hang-on", "session/load"])?.with_setting("start_timeout", START_TIMEOUT);
+    log::expect_event(&host, &session, "prompt_accepted", |event| {
+        event["frame"].to_string().contains("later")
+    })
+    .await?;
+    let hangs =
+        scripted_host(&["--hang-on", "session/load"])?.with_setting("start_timeout", START_TIMEOUT);
     host.options_mut().config = without_retries(hangs).config;
     host.restart()?;
-    let ended =
-        log::expect_event(&host, &session, "prompt_ended", |event| event["end"]["how"] == "start_failed").await?;
+    let ended = log::expect_event(&host, &session, "prompt_ended", |event| {
+        event["end"]["how"] == "start_failed"
+    })
+    .await?;
     assert_ne!(ended["prompt"], Value::Null);
     let known = RestClient::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!((&known["queued"], &known["resumable"]), (&json!(0), &json!(true)), "{known}");
-    assert_eq!(log::list_events(&host, &session, "agent_starting")?.len(), 2, "it is not tried for ever");
+    assert_eq!(
+        log::list_events(&host, &session, "agent_starting")?.len(),
+        2,
+        "it is not tried for ever"
+    );
     Ok(())
 }

@@ -17,19 +17,24 @@ const CONTROL_BYTES: [char; 4] = ['\t', '\u{1}', '\u{c}', '\u{1f}'];
 /// Restarts the host, and checks that the session can be read and goes on.
 async fn expect_readable_after_restart(mut host: TestHost, session: &str) -> Result<()> {
     host.restart()?;
-    let events = RestClient::new(&host).get(&format!("/sessions/{session}/events?limit=1000")).await?.expect(200)?;
+    let events = RestClient::new(&host)
+        .get(&format!("/sessions/{session}/events?limit=1000"))
+        .await?
+        .expect(200)?;
     let listed = events["events"].as_array().context("no events")?.len();
     ensure!(listed == log::read_records(&host, session)?.len(), "{listed} events are listed");
     let client = connect_client(&host).await?;
     client.load_session(session, &cwd(&host)?).await?;
     for frame in client.received_frames() {
-        wharf_json::Json::parse(frame.raw.as_bytes()).with_context(|| format!("not JSON: {:?}", frame.raw))?;
+        wharf_json::Json::parse(frame.raw.as_bytes())
+            .with_context(|| format!("not JSON: {:?}", frame.raw))?;
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn answer_with_a_control_byte_in_a_name_fails_its_turn_and_the_session_stays_readable() -> Result<()> {
+async fn answer_with_a_control_byte_in_a_name_fails_its_turn_and_the_session_stays_readable()
+-> Result<()> {
     let answer = "session/prompt={\"jsonrpc\":\"2.0\",\"a\tb\":1,\"id\":@ID@,\"result\":{\"stopReason\":\"end_turn\"}}";
     let host = scripted_host(&["--answer-with", answer])?.start_host()?;
     let (client, session) = open_session(&host).await?;
@@ -48,7 +53,9 @@ async fn update_with_a_control_byte_in_a_name_is_a_fault_and_reaches_nobody() ->
             format!(
                 r#"{{"a{byte}b":1,"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"bad"}}}}"#
             ),
-            format!(r#"{{"sessionUpdate":"session_info_update","title":"bad","_meta":{{"a{byte}b":1}}}}"#),
+            format!(
+                r#"{{"sessionUpdate":"session_info_update","title":"bad","_meta":{{"a{byte}b":1}}}}"#
+            ),
         ] {
             lines += &format!(
                 r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"$SESSION","update":{update}}}}}"#
@@ -58,7 +65,9 @@ async fn update_with_a_control_byte_in_a_name_is_a_fault_and_reaches_nobody() ->
     }
     let path = host.directory().join("lines");
     fs::write(&path, lines)?;
-    client.send_prompt(&session, &format!("rawfile {}; echo good", path.display())).await?;
+    client
+        .send_prompt(&session, &format!("rawfile {}; echo good", path.display()))
+        .await?;
     assert_eq!(client.chunk_texts(), ["good"]);
     let faults = log::list_events(&host, &session, "agent_faulted")?;
     assert_eq!(faults.len(), 2 * CONTROL_BYTES.len(), "{faults:?}");
@@ -84,7 +93,11 @@ async fn client_request_with_a_control_byte_in_a_name_does_not_reach_the_agent()
             let refusal = client.expect("the refusal", |frame| *frame.id() == *id).await;
             assert_eq!(refusal.body["error"]["code"], -32700, "{byte:?} {}", refusal.raw);
             let answer = http.post_text(&frame).await?;
-            assert_eq!((answer.status, &answer.json()["error"]["code"]), (400, &json!(-32700)), "{byte:?}");
+            assert_eq!(
+                (answer.status, &answer.json()["error"]["code"]),
+                (400, &json!(-32700)),
+                "{byte:?}"
+            );
         }
     }
     assert_eq!(stop_reason(client.send_prompt(&session, "echo good").await)?, "end_turn");

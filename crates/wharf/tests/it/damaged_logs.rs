@@ -9,14 +9,17 @@ use tempfile::TempDir;
 use wharf_testkit::host::TestHost;
 use wharf_testkit::http::RestClient;
 
-use crate::rest::{caller_with_role, send_prompt, spawn_session, wait_for_session, wait_until_idle};
+use crate::rest::{
+    caller_with_role, send_prompt, spawn_session, wait_for_session, wait_until_idle,
+};
 use crate::rows::{read_all_rows, run_prompt};
 use crate::scopes::{register_workspace, start_session};
 use crate::{cli, log, open_session, prompt_for_text, scripted_host};
 
 /// Returns the directory of a session, whichever workspace it is in.
 fn find_session_dir(host: &TestHost, session: &str) -> PathBuf {
-    let dirs = ["default", WORKSPACE].map(|workspace| log::session_dir_in(host, workspace, session));
+    let dirs =
+        ["default", WORKSPACE].map(|workspace| log::session_dir_in(host, workspace, session));
     dirs.into_iter().find(|dir| dir.exists()).unwrap_or_default()
 }
 
@@ -34,12 +37,20 @@ fn crc32(bytes: &[u8]) -> u32 {
 }
 
 /// Changes the last line with an event of this kind.
-fn change_line(host: &TestHost, session: &str, kind: &str, change: impl Fn(&str) -> String) -> Result<()> {
+fn change_line(
+    host: &TestHost,
+    session: &str,
+    kind: &str,
+    change: impl Fn(&str) -> String,
+) -> Result<()> {
     let path = segment(host, session);
     let text = fs::read_to_string(&path)?;
     let mut lines: Vec<String> = text.lines().map(ToOwned::to_owned).collect();
     let marker = format!(r#""event":{{"kind":"{kind}""#);
-    let line = lines.iter_mut().rfind(|line| line.contains(&marker)).with_context(|| format!("no {kind} in {text}"))?;
+    let line = lines
+        .iter_mut()
+        .rfind(|line| line.contains(&marker))
+        .with_context(|| format!("no {kind} in {text}"))?;
     *line = change(line);
     fs::write(&path, lines.join("\n") + "\n")?;
     Ok(())
@@ -80,8 +91,12 @@ async fn stop_host_with_rows(host: &mut TestHost, session: &str) -> Result<()> {
 async fn is_readable(http: &RestClient, session: &str, said: &str) -> Result<()> {
     http.get(&format!("/sessions/{session}")).await?.expect(200)?;
     let events = http.get(&format!("/sessions/{session}/events")).await?.expect(200)?;
-    let kinds: Vec<&str> =
-        events["events"].as_array().into_iter().flatten().filter_map(|e| e["kind"].as_str()).collect();
+    let kinds: Vec<&str> = events["events"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|e| e["kind"].as_str())
+        .collect();
     ensure!(kinds.contains(&"lost") && kinds.contains(&"prompt_accepted"), "{kinds:?}");
     let rows = texts(&read_all_rows(http, session, 200).await?);
     ensure!(rows.contains("of the log cannot be read") && rows.contains(said), "{rows}");
@@ -96,7 +111,8 @@ async fn is_readable(http: &RestClient, session: &str, said: &str) -> Result<()>
 
 #[tokio::test]
 async fn event_that_cannot_be_decoded_costs_its_line_and_the_session_goes_on() -> Result<()> {
-    for kind in ["prompt_ended", "agent_updated", "agent_started", "ask_opened", "prompt_accepted"] {
+    for kind in ["prompt_ended", "agent_updated", "agent_started", "ask_opened", "prompt_accepted"]
+    {
         let mut host = scripted_host(&[])?.start_host()?;
         let http = RestClient::new(&host);
         let session = spawn_session(&http, &host).await?;
@@ -114,7 +130,11 @@ async fn event_that_cannot_be_decoded_costs_its_line_and_the_session_goes_on() -
         host.restart()?;
         let http = RestClient::new(&host);
         is_readable(&http, &session, "wombat").await?;
-        ensure!(host.read_stderr().contains("cannot be read and are left out"), "{}", host.read_stderr());
+        ensure!(
+            host.read_stderr().contains("cannot be read and are left out"),
+            "{}",
+            host.read_stderr()
+        );
         let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
         assert_eq!(known["status"], "running", "{kind}: the agent was not taken over");
         run_prompt(&http, &session, "echo later").await?;
@@ -131,8 +151,11 @@ async fn session_whose_agent_start_is_lost_comes_back_on_terms() -> Result<()> {
         let mut host = options.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
         let session = spawn_session(&RestClient::new(&host), &host).await?;
         run_prompt(&RestClient::new(&host), &session, "echo wombat").await?;
-        let agent_session =
-            RestClient::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?["agentSessionId"].clone();
+        let agent_session = RestClient::new(&host)
+            .get(&format!("/sessions/{session}"))
+            .await?
+            .expect(200)?["agentSessionId"]
+            .clone();
         stop_host_with_rows(&mut host, &session).await?;
         if is_flipped {
             flip_bit(&host, &session, "agent_started")?;
@@ -145,10 +168,18 @@ async fn session_whose_agent_start_is_lost_comes_back_on_terms() -> Result<()> {
             let http = RestClient::new(&host);
             is_readable(&http, &session, "wombat").await?;
             let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
-            assert_eq!((&known["agentSessionId"], &known["resumable"]), (&agent_session, &json!(true)), "{known}");
+            assert_eq!(
+                (&known["agentSessionId"], &known["resumable"]),
+                (&agent_session, &json!(true)),
+                "{known}"
+            );
             let refused = http.post(&format!("/sessions/{session}/resume"), &json!({})).await?;
             assert_eq!(refused.status, 502, "{}", refused.body);
-            ensure!(refused.json()["detail"].to_string().contains("has lost the settings"), "{}", refused.body);
+            ensure!(
+                refused.json()["detail"].to_string().contains("has lost the settings"),
+                "{}",
+                refused.body
+            );
             host.terminate()?;
         }
         host.restart()?;
@@ -184,7 +215,10 @@ async fn damaged_first_event_costs_its_line_and_the_session_goes_on() -> Result<
             assert_eq!(after[member], before[member], "{member}");
         }
         let found = http.get("/search?q=wombat").await?.expect(200)?;
-        ensure!(found["hits"].as_array().is_some_and(|hits| !hits.is_empty()) || found["pending"] != 0, "{found}");
+        ensure!(
+            found["hits"].as_array().is_some_and(|hits| !hits.is_empty()) || found["pending"] != 0,
+            "{found}"
+        );
         run_prompt(&http, &session, "echo later").await?;
         let rows = texts(&read_all_rows(&http, &session, 200).await?);
         ensure!(rows.contains("later"), "index: {has_index}: {rows}");
@@ -229,8 +263,14 @@ async fn session_whose_scope_is_lost_is_read_by_admins_alone() -> Result<()> {
         let http = RestClient::new(&host);
         is_readable(&http, &session, "wombat").await?;
         let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
-        assert_eq!((&known["workspaceSlug"], &known["resumable"]), (&json!("default"), &json!(false)), "{known}");
-        let prompt = http.post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo x" })).await?;
+        assert_eq!(
+            (&known["workspaceSlug"], &known["resumable"]),
+            (&json!("default"), &json!(false)),
+            "{known}"
+        );
+        let prompt = http
+            .post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo x" }))
+            .await?;
         assert_eq!(prompt.status_and_code(), (409, "not_resumable".to_owned()));
         expect_hidden(&RestClient::with_token(&host, &token), &session).await?;
         host.terminate()?;
@@ -243,7 +283,10 @@ async fn adopted_session_whose_scope_is_lost_stays_hidden_and_keeps_its_label() 
     let mut host = scripted_host(&[])?.start_host()?;
     register_workspace(&host, WORKSPACE).await?;
     let there = json!({ "workspaceSlug": WORKSPACE });
-    let session = start_session(&RestClient::new(&host), &there).await?["id"].as_str().context("no id")?.to_owned();
+    let session = start_session(&RestClient::new(&host), &there).await?["id"]
+        .as_str()
+        .context("no id")?
+        .to_owned();
     run_prompt(&RestClient::new(&host), &session, "echo wombat").await?;
     let token = caller_with_role(&host, "controller")?.token().to_owned();
     stop_host_with_rows(&mut host, &session).await?;
@@ -252,11 +295,17 @@ async fn adopted_session_whose_scope_is_lost_stays_hidden_and_keeps_its_label() 
     let http = RestClient::new(&host);
     is_readable(&http, &session, "wombat").await?;
     let path = format!("/sessions/{session}");
-    assert_eq!(http.get(&path).await?.expect(200)?["status"], "running", "the agent was not taken over");
+    assert_eq!(
+        http.get(&path).await?.expect(200)?["status"],
+        "running",
+        "the agent was not taken over"
+    );
     run_prompt(&http, &session, "echo later").await?;
     let controller = RestClient::with_token(&host, &token);
     expect_hidden(&controller, &session).await?;
-    http.send("PATCH", &path, &[("content-type", "application/json")], r#"{"label":"docs"}"#).await?.expect(200)?;
+    http.send("PATCH", &path, &[("content-type", "application/json")], r#"{"label":"docs"}"#)
+        .await?
+        .expect(200)?;
     for on_label in ["refuse", "continue", "take"] {
         let wish = json!({ "adapter": "scripted", "workspaceSlug": WORKSPACE, "label": "docs", "onLabel": on_label });
         let answer = controller.post("/sessions/agent", &wish).await?;
@@ -284,7 +333,10 @@ async fn lost_settings_event_never_widens_rights() -> Result<()> {
         // From here on the settings are known again.
         host.terminate()?;
         host.restart()?;
-        RestClient::new(&host).post(&format!("/sessions/{session}/resume"), &json!({})).await?.expect(200)?;
+        RestClient::new(&host)
+            .post(&format!("/sessions/{session}/resume"), &json!({}))
+            .await?
+            .expect(200)?;
         expect_mode(&host, &session, "ask").await?;
     }
     Ok(())
@@ -313,7 +365,9 @@ async fn lost_settings_event_of_an_adopted_agent_never_widens_rights() -> Result
 async fn change_modes(host: &TestHost) -> Result<String> {
     let (client, session) = open_session(host).await?;
     for mode in ["auto", "ask"] {
-        client.call_method("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await?;
+        client
+            .call_method("session/set_mode", json!({ "sessionId": session, "modeId": mode }))
+            .await?;
     }
     client.send_prompt(&session, "echo before").await?;
     Ok(session)
@@ -336,8 +390,13 @@ async fn expect_return_with_mode_only(host: &TestHost, session: &str) -> Result<
     let refused = http.post(&format!("/sessions/{session}/resume"), &json!({})).await?;
     assert_eq!(refused.status, 502, "{}", refused.json());
     let detail = refused.json()["detail"].to_string();
-    ensure!(detail.contains("has lost the settings") && detail.contains("--session-mode"), "{detail}");
-    http.post(&format!("/sessions/{session}/resume"), &json!({ "sessionMode": "ask" })).await?.expect(200)?;
+    ensure!(
+        detail.contains("has lost the settings") && detail.contains("--session-mode"),
+        "{detail}"
+    );
+    http.post(&format!("/sessions/{session}/resume"), &json!({ "sessionMode": "ask" }))
+        .await?
+        .expect(200)?;
     expect_mode(host, session, "ask").await
 }
 
@@ -395,7 +454,10 @@ async fn rows_of_a_damaged_database_are_whole_at_the_first_read() -> Result<()> 
         host.restart()?;
         let http = RestClient::new(&host);
         let newest = http.get(&format!("/sessions/{session}/rows?limit=10")).await?.expect(200)?;
-        ensure!(newest["rows"].as_array().is_some_and(|rows| rows.len() >= 10), "page {page}: {newest}");
+        ensure!(
+            newest["rows"].as_array().is_some_and(|rows| rows.len() >= 10),
+            "page {page}: {newest}"
+        );
         let mut after = read_all_rows(&http, &session, 7).await?;
         after.truncate(before.len());
         assert_eq!(after, before, "page {page}");

@@ -21,7 +21,9 @@ fn list_sent_methods(folder: &tempfile::TempDir) -> Result<Vec<(String, String)>
     let text = std::fs::read_to_string(folder.path().join("record"))?;
     let frames = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let told = frames.iter().map(|frame| (word(&frame["method"]), word(&frame["params"]["sessionId"])));
+    let told = frames
+        .iter()
+        .map(|frame| (word(&frame["method"]), word(&frame["params"]["sessionId"])));
     let wanted = ["session/cancel", "session/close", "session/delete"];
     Ok(told.filter(|(method, _)| wanted.contains(&method.as_str())).collect())
 }
@@ -42,7 +44,8 @@ async fn delete_of_a_live_session_reaches_its_agent() -> Result<()> {
     let answer = client.call_method("session/delete", json!({ "sessionId": session })).await?;
     assert_eq!(answer, json!({}));
     expect_error(running.wait_answer().await)?;
-    let expected = ["session/cancel", "session/close", "session/delete"].map(|method| (method.to_owned(), own.clone()));
+    let expected = ["session/cancel", "session/close", "session/delete"]
+        .map(|method| (method.to_owned(), own.clone()));
     assert_eq!(list_sent_methods(&folder)?, expected);
     ensure!(!log::session_dir(&host, &session).exists(), "the log is still there");
     Ok(())
@@ -65,17 +68,22 @@ async fn delete_of_a_cold_session_reaches_an_agent() -> Result<()> {
     http.post_empty(&format!("/sessions/{cold}/kill")).await?.expect(200)?;
     // The agent of another session handles it.
     client.new_session(&crate::cwd(&host)?).await?;
-    let before = std::fs::read_to_string(folder.path().join("record"))?.matches("\"initialize\"").count();
+    let before = std::fs::read_to_string(folder.path().join("record"))?
+        .matches("\"initialize\"")
+        .count();
     client.call_method("session/delete", json!({ "sessionId": cold })).await?;
     assert_eq!(list_sent_methods(&folder)?.last(), Some(&("session/delete".to_owned(), own)));
-    let after = std::fs::read_to_string(folder.path().join("record"))?.matches("\"initialize\"").count();
+    let after = std::fs::read_to_string(folder.path().join("record"))?
+        .matches("\"initialize\"")
+        .count();
     assert_eq!(before, after, "an agent was started although one ran");
     Ok(())
 }
 
 #[tokio::test]
 async fn delete_that_the_agent_refuses_removes_the_log_and_says_so() -> Result<()> {
-    let (host, _folder) = start_recording_host(&["--delete", "--error-on", "session/delete=-32603"])?;
+    let (host, _folder) =
+        start_recording_host(&["--delete", "--error-on", "session/delete=-32603"])?;
     let (client, session) = open_session(&host).await?;
     let answer = client.call_method("session/delete", json!({ "sessionId": session })).await?;
     assert_eq!(answer, json!({ "_meta": { "wharf": { "agentDelete": "failed" } } }));
@@ -103,10 +111,16 @@ async fn agent_without_delete_is_not_sent_one() -> Result<()> {
     let (host, folder) = start_recording_host(&[])?;
     let (client, session) = open_session(&host).await?;
     let http = RestClient::new(&host);
-    assert_eq!(client.call_method("session/delete", json!({ "sessionId": session })).await?, json!({}));
+    assert_eq!(
+        client.call_method("session/delete", json!({ "sessionId": session })).await?,
+        json!({})
+    );
     let cold = client.new_session(&crate::cwd(&host)?).await?;
     http.post_empty(&format!("/sessions/{cold}/kill")).await?.expect(200)?;
-    assert_eq!(client.call_method("session/delete", json!({ "sessionId": cold })).await?, json!({}));
+    assert_eq!(
+        client.call_method("session/delete", json!({ "sessionId": cold })).await?,
+        json!({})
+    );
     assert_eq!(list_sent_methods(&folder)?, []);
     Ok(())
 }
@@ -116,7 +130,9 @@ async fn observer_cannot_delete_a_session() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let (_owner, session) = open_session(&host).await?;
     let client = crate::connect_client(&host).await?;
-    client.call_method("session/attach", json!({ "sessionId": session, "role": "observer" })).await?;
+    client
+        .call_method("session/attach", json!({ "sessionId": session, "role": "observer" }))
+        .await?;
     let force = json!({ "sessionId": session, "_meta": { "wharf": { "force": true } } });
     for method in ["session/delete", "session/close"] {
         let error = expect_error(client.call_method(method, force.clone()).await)?;
@@ -142,7 +158,9 @@ async fn observer_known_by_its_id_deletes_nothing_on_another_connection() -> Res
     assert_eq!(refusal.status_and_code(), (403, "observer".to_owned()));
     let second = TestClient::connect(&host.ws_url(), host.token()).await?;
     let meta = json!({ "wharf": { "clientId": "phone" } });
-    second.call_method("initialize", json!({ "protocolVersion": 1, "_meta": meta })).await?;
+    second
+        .call_method("initialize", json!({ "protocolVersion": 1, "_meta": meta }))
+        .await?;
     let force = json!({ "sessionId": session, "_meta": { "wharf": { "force": true } } });
     let error = expect_error(second.call_method("session/delete", force).await)?;
     assert_eq!(error.code, -32011, "{error}");
@@ -150,7 +168,9 @@ async fn observer_known_by_its_id_deletes_nothing_on_another_connection() -> Res
 
     // Another holder of the token may delete, and so may the client once it is no observer any more.
     client.call_method("session/detach", json!({ "sessionId": session })).await?;
-    http.send("DELETE", &path, &[("Wharf-Client-Id", "phone")], "").await?.expect(200)?;
+    http.send("DELETE", &path, &[("Wharf-Client-Id", "phone")], "")
+        .await?
+        .expect(200)?;
     ensure!(!log::session_dir(&host, &session).exists(), "the log is still there");
     Ok(())
 }

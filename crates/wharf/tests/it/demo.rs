@@ -16,7 +16,10 @@ fn start_demo_host() -> Result<TestHost> {
 fn list_update_kinds(client: &TestClient) -> Vec<String> {
     let mut kinds: Vec<String> = Vec::new();
     for frame in client.received_frames() {
-        let kind = frame.update().and_then(|update| update["sessionUpdate"].as_str()).unwrap_or_default();
+        let kind = frame
+            .update()
+            .and_then(|update| update["sessionUpdate"].as_str())
+            .unwrap_or_default();
         if !kind.is_empty() && !kinds.iter().any(|known| known == kind) {
             kinds.push(kind.to_owned());
         }
@@ -31,7 +34,13 @@ async fn without_any_setting_the_demo_agent_answers() -> Result<()> {
     let said = prompt_for_text(&client, &session, "hello").await?;
     assert!(said.contains("demo agent"), "{said}");
     let kinds = list_update_kinds(&client);
-    for kind in ["session_info_update", "agent_thought_chunk", "plan", "agent_message_chunk", "usage_update"] {
+    for kind in [
+        "session_info_update",
+        "agent_thought_chunk",
+        "plan",
+        "agent_message_chunk",
+        "usage_update",
+    ] {
         assert!(kinds.iter().any(|seen| seen == kind), "no {kind} in {kinds:?}");
     }
     Ok(())
@@ -42,10 +51,11 @@ async fn help_lists_the_commands_and_the_client_is_offered_them() -> Result<()> 
     let host = start_demo_host()?;
     let (client, session) = open_session(&host).await?;
     let said = prompt_for_text(&client, &session, "help").await?;
-    let offered = client
-        .received_frames()
-        .into_iter()
-        .find_map(|frame| frame.update().and_then(|update| update["availableCommands"].as_array().cloned()));
+    let offered = client.received_frames().into_iter().find_map(|frame| {
+        frame
+            .update()
+            .and_then(|update| update["availableCommands"].as_array().cloned())
+    });
     let offered = offered.context("no commands were offered")?;
     assert!(offered.len() > 5);
     for command in &offered {
@@ -63,12 +73,16 @@ async fn an_edit_asks_both_clients_and_shows_a_diff() -> Result<()> {
     let running = first.start_prompt(&session, "edit").await;
     let ask = second.expect_request("session/request_permission").await;
     let options = ask.params()["options"].as_array().context("no options")?.clone();
-    let allow = options.iter().find(|option| option["kind"] == "allow_once").context("no way to allow it")?;
+    let allow = options
+        .iter()
+        .find(|option| option["kind"] == "allow_once")
+        .context("no way to allow it")?;
     let chosen = json!({ "outcome": { "outcome": "selected", "optionId": allow["optionId"] } });
     second.send_result(ask.id(), chosen).await;
     first.expect_notification("$/cancel_request").await;
     assert_eq!(stop_reason(running.wait_answer().await)?, "end_turn");
-    let diff = |frame: &wharf_testkit::client::ReceivedFrame| frame.raw.contains("\"type\":\"diff\"");
+    let diff =
+        |frame: &wharf_testkit::client::ReceivedFrame| frame.raw.contains("\"type\":\"diff\"");
     assert!(first.received_frames().iter().any(diff));
     Ok(())
 }
@@ -91,14 +105,17 @@ async fn long_answer_can_be_cancelled_and_the_agents_exit_is_reported() -> Resul
 #[test]
 fn the_demo_agent_speaks_acp_on_a_pipe() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let mut agent = AgentPipe::start(&wharf_binary(), &["demo-agent"], &[("WHARF_DEMO_STATE", folder.path())])?;
+    let mut agent =
+        AgentPipe::start(&wharf_binary(), &["demo-agent"], &[("WHARF_DEMO_STATE", folder.path())])?;
     let session = agent.open_session()?;
     let (response, messages) = agent.send_prompt(&session, "echo straight through")?;
     assert_eq!(response["result"]["stopReason"], "end_turn");
     assert_eq!(joined_text(&messages), "straight through");
     agent.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" }))?;
     let (_, messages) = agent.send_prompt(&session, "edit")?;
-    let asked = messages.iter().any(|message: &Value| message["method"] == "session/request_permission");
+    let asked = messages
+        .iter()
+        .any(|message: &Value| message["method"] == "session/request_permission");
     assert!(!asked, "the mode auto does not ask");
     agent.close_stdin();
     assert!(agent.wait_exit()?.success());

@@ -10,15 +10,25 @@ use crate::program::wharf_command;
 use crate::{add_section, scripted_host};
 
 /// Returns the findings and the exit code.
-fn run_doctor(state: &Path, config: &Path, variables: &[(&str, &str)]) -> Result<(Value, Option<i32>)> {
+fn run_doctor(
+    state: &Path,
+    config: &Path,
+    variables: &[(&str, &str)],
+) -> Result<(Value, Option<i32>)> {
     let mut command = wharf_command(&["doctor", "--json"]);
-    command.env("WHARF_STATE_DIR", state).env("WHARF_CONFIG", config).envs(variables.iter().copied());
+    command
+        .env("WHARF_STATE_DIR", state)
+        .env("WHARF_CONFIG", config)
+        .envs(variables.iter().copied());
     let output = command.output()?;
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     Ok((serde_json::from_str(&told).with_context(|| format!("{output:?}"))?, output.status.code()))
 }
 
-fn run_doctor_for_host(host: &TestHost, variables: &[(&str, &str)]) -> Result<(Value, Option<i32>)> {
+fn run_doctor_for_host(
+    host: &TestHost,
+    variables: &[(&str, &str)],
+) -> Result<(Value, Option<i32>)> {
     run_doctor(&host.state_dir(), &host.directory().join("config.toml"), variables)
 }
 
@@ -33,11 +43,15 @@ fn doctor_reports_a_working_machine_and_the_running_host() -> Result<()> {
     let (told, code) = run_doctor_for_host(&host, &[])?;
     assert_eq!((&told["usable"], code), (&Value::Bool(true), Some(0)), "{told:#}");
     let says = find_check(&told, "host")["says"].as_str().unwrap_or_default();
-    assert!(says.contains(env!("CARGO_PKG_VERSION")) && says.contains(&host.pid().to_string()), "{says}");
+    assert!(
+        says.contains(env!("CARGO_PKG_VERSION")) && says.contains(&host.pid().to_string()),
+        "{says}"
+    );
     for check in ["settings", "host", "state", "socket", "disk", "default agent", "processes"] {
         let finding = find_check(&told, check);
         // A busy disk is slow for a moment.
-        let is_slow_disk = check == "disk" && finding["says"].to_string().contains("a synced write");
+        let is_slow_disk =
+            check == "disk" && finding["says"].to_string().contains("a synced write");
         assert!(finding["level"] == "ok" || is_slow_disk, "{check}: {told:#}");
     }
     Ok(())
@@ -74,6 +88,9 @@ fn doctor_reports_an_unavailable_sandbox() -> Result<()> {
     assert_eq!((&told["usable"], code), (&Value::Bool(false), Some(1)), "{told:#}");
     let finding = find_check(&told, "sandbox");
     assert_eq!(finding["level"], "broken");
-    assert!(finding["advice"].as_str().is_some_and(|advice| advice.contains("Linux 6.2")), "{finding}");
+    assert!(
+        finding["advice"].as_str().is_some_and(|advice| advice.contains("Linux 6.2")),
+        "{finding}"
+    );
     Ok(())
 }

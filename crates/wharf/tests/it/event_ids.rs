@@ -17,22 +17,30 @@ fn event_id(frame: &ReceivedFrame) -> Option<String> {
 
 /// Returns the frame without the event id.
 fn without_id(frame: &ReceivedFrame) -> String {
-    let added = format!(r#""_meta":{{"wharf":{{"eventId":"{}"}}}},"#, event_id(frame).unwrap_or_default());
+    let added =
+        format!(r#""_meta":{{"wharf":{{"eventId":"{}"}}}},"#, event_id(frame).unwrap_or_default());
     frame.raw.replace(&added, "")
 }
 
 fn from_log(client: &TestClient) -> Vec<ReceivedFrame> {
-    client.received_frames().into_iter().filter(|frame| frame.update().is_some() || frame.is_request()).collect()
+    client
+        .received_frames()
+        .into_iter()
+        .filter(|frame| frame.update().is_some() || frame.is_request())
+        .collect()
 }
 
 #[tokio::test]
 async fn frames_from_the_log_carry_their_event_id() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let (prompter, session) = open_session(&host).await?;
-    let (with_ids, plain) = (connect_with_event_ids(&host).await?, join_session(&host, &session).await?);
+    let (with_ids, plain) =
+        (connect_with_event_ids(&host).await?, join_session(&host, &session).await?);
     with_ids.load_session(&session, &cwd(&host)?).await?;
     prompter.choose_option("allow_once");
-    prompter.send_prompt(&session, "echo one; tool; ask; title T; unknown-update; echo end").await?;
+    prompter
+        .send_prompt(&session, "echo one; tool; ask; title T; unknown-update; echo end")
+        .await?;
     with_ids.expect_text("end").await;
     plain.expect_text("end").await;
 
@@ -42,12 +50,15 @@ async fn frames_from_the_log_carry_their_event_id() -> Result<()> {
     for frame in &frames {
         let id = event_id(frame).with_context(|| format!("no id in {}", frame.raw))?;
         let (epoch, seq) = id.split_once('-').context("not an id")?;
-        let record = records.iter().find(|record| record["seq"] == json!(seq.parse::<u64>().unwrap_or_default()));
+        let record = records
+            .iter()
+            .find(|record| record["seq"] == json!(seq.parse::<u64>().unwrap_or_default()));
         let record = record.context("no such event")?;
         assert_eq!(record["epoch"].to_string(), epoch);
         // The frame carries the same content as the event.
         let (said, told) = (&record["event"]["frame"]["params"], frame.params());
-        if !said.is_null() && frame.update().is_some() && record["event"]["kind"] == "agent_updated" {
+        if !said.is_null() && frame.update().is_some() && record["event"]["kind"] == "agent_updated"
+        {
             assert_eq!(said["update"], told["update"]);
         }
     }
@@ -62,7 +73,11 @@ async fn frames_from_the_log_carry_their_event_id() -> Result<()> {
     let again = connect_with_event_ids(&host).await?;
     again.load_session(&session, &cwd(&host)?).await?;
     let of_updates = |client: &TestClient| -> Vec<Option<String>> {
-        from_log(client).iter().filter(|frame| frame.update().is_some()).map(event_id).collect()
+        from_log(client)
+            .iter()
+            .filter(|frame| frame.update().is_some())
+            .map(event_id)
+            .collect()
     };
     assert_eq!(of_updates(&again), of_updates(&with_ids));
     Ok(())
@@ -81,7 +96,10 @@ async fn restart_raises_the_epoch_and_sequence_numbers_continue() -> Result<()> 
         .iter()
         .filter(|frame| frame.chunk_text().is_some())
         .filter_map(event_id)
-        .filter_map(|id| id.split_once('-').and_then(|(epoch, seq)| Some((epoch.parse().ok()?, seq.parse().ok()?))))
+        .filter_map(|id| {
+            id.split_once('-')
+                .and_then(|(epoch, seq)| Some((epoch.parse().ok()?, seq.parse().ok()?)))
+        })
         .collect();
     let [(before, one), (after, two)] = ids[..] else { anyhow::bail!("{ids:?}") };
     assert!(before < after && one < two, "{ids:?}");
@@ -107,7 +125,9 @@ async fn event_id_is_added_to_the_agents_own_meta() -> Result<()> {
 async fn frames_whose_meta_is_no_object_or_stands_twice_carry_their_event_id() -> Result<()> {
     let host = scripted_host(&["--add-to", r#"session/new="_meta":[1.50]"#])?.start_host()?;
     let first = connect_with_event_ids(&host).await?;
-    let opened = first.call_method("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await?;
+    let opened = first
+        .call_method("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] }))
+        .await?;
     let session = opened["sessionId"].as_str().context("no id")?.to_owned();
     assert!(answer_event_id(&opened).is_some(), "{opened}");
     assert_eq!(opened["_meta"]["wharf.agentMeta"], json!([1.5]), "{opened}");
@@ -154,10 +174,14 @@ async fn attach_and_load_answers_carry_the_last_replayed_event_id() -> Result<()
     let at = json!({ "cwd": cwd(&host)?, "mcpServers": [] });
     let opened = first.call_method("session/new", at.clone()).await?;
     let session = opened["sessionId"].as_str().context("no id")?.to_owned();
-    let started =
-        log::read_records(&host, &session)?.into_iter().find(|record| record["event"]["kind"] == "agent_started");
+    let started = log::read_records(&host, &session)?
+        .into_iter()
+        .find(|record| record["event"]["kind"] == "agent_started");
     let started = started.context("not started")?;
-    assert_eq!(answer_event_id(&opened), Some(&*format!("{}-{}", started["epoch"], started["seq"])));
+    assert_eq!(
+        answer_event_id(&opened),
+        Some(&*format!("{}-{}", started["epoch"], started["seq"]))
+    );
     first.send_prompt(&session, "echo one").await?;
 
     let head = log::read_records(&host, &session)?.pop().context("nothing in the log")?;
@@ -173,7 +197,10 @@ async fn attach_and_load_answers_carry_the_last_replayed_event_id() -> Result<()
         ("session/attach", json!({ "historyPolicy": "after_event", "afterEventId": head })),
     ] {
         let mut params = join.clone();
-        params.as_object_mut().context("no object")?.extend(more.as_object().context("no object")?.clone());
+        params
+            .as_object_mut()
+            .context("no object")?
+            .extend(more.as_object().context("no object")?.clone());
         let answer = second.call_method(method, params).await?;
         assert_eq!(answer_event_id(&answer), Some(&*head), "{method} {more}: {answer}");
     }
@@ -181,6 +208,10 @@ async fn attach_and_load_answers_carry_the_last_replayed_event_id() -> Result<()
     let stream = json!({ "sessionId": session, "historyDelivery": "stream" });
     assert_eq!(answer_event_id(&second.call_method("session/attach", stream).await?), None);
     let plain = crate::connect_client(&host).await?;
-    assert_eq!(answer_event_id(&plain.call_method("session/load", join).await?), None, "not asked for");
+    assert_eq!(
+        answer_event_id(&plain.call_method("session/load", join).await?),
+        None,
+        "not asked for"
+    );
     Ok(())
 }

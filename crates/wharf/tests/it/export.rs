@@ -38,7 +38,10 @@ async fn export_holds_every_row_in_each_format() -> Result<()> {
     let rows = read_rows(&http, &id).await?;
     assert!(rows.len() > 200, "{} rows", rows.len());
     let export = http.get(&format!("/sessions/{id}/export?format=json")).await?.expect(200)?;
-    assert_eq!((&export["rows"], &export["fold"]), (&Value::Array(rows.clone()), &wharf_api::FOLD_NUMBER.into()));
+    assert_eq!(
+        (&export["rows"], &export["fold"]),
+        (&Value::Array(rows.clone()), &wharf_api::FOLD_NUMBER.into())
+    );
     let html = http.get(&format!("/sessions/{id}/export?format=html")).await?;
     assert_eq!(html.header("content-disposition"), Some("attachment"));
     let text = &html.body;
@@ -46,7 +49,13 @@ async fn export_holds_every_row_in_each_format() -> Result<()> {
     assert!(!text.contains("<b>"), "text of the agent is not escaped");
     let markdown = http.get(&format!("/sessions/{id}/export")).await?.body;
     assert_eq!(markdown.matches("\n## ").count(), 3, "a heading for each prompt");
-    assert_eq!(http.get(&format!("/sessions/{id}/export?format=pdf")).await?.status_and_code().0, 422);
+    assert_eq!(
+        http.get(&format!("/sessions/{id}/export?format=pdf"))
+            .await?
+            .status_and_code()
+            .0,
+        422
+    );
     Ok(())
 }
 
@@ -58,9 +67,12 @@ async fn tell_secret(http: &RestClient, id: &str) -> Result<()> {
             { "type": "content", "content": { "type": "text", "text": format!("output {SECRET}") } },
             { "type": "diff", "path": "env", "oldText": null, "newText": format!("KEY={SECRET}\n") },
         ] });
-    let plan =
-        json!({ "sessionUpdate": "plan", "entries": [{ "content": format!("use {SECRET}"), "status": "pending" }] });
-    for script in [format!("echo {SECRET}; think {SECRET}"), format!("rawupdate {tool}"), format!("rawupdate {plan}")] {
+    let plan = json!({ "sessionUpdate": "plan", "entries": [{ "content": format!("use {SECRET}"), "status": "pending" }] });
+    for script in [
+        format!("echo {SECRET}; think {SECRET}"),
+        format!("rawupdate {tool}"),
+        format!("rawupdate {plan}"),
+    ] {
         send_prompt(http, id, &script).await?;
         wait_until_idle(http, id).await?;
     }
@@ -75,11 +87,15 @@ async fn secrets_are_only_in_a_raw_export() -> Result<()> {
     tell_secret(&http, &id).await?;
     for format in ["md", "json", "html"] {
         let hidden = http.get(&format!("/sessions/{id}/export?format={format}")).await?.body;
-        let shown = http.get(&format!("/sessions/{id}/export?format={format}&raw=true")).await?.body;
+        let shown =
+            http.get(&format!("/sessions/{id}/export?format={format}&raw=true")).await?.body;
         assert!(!hidden.contains(SECRET) && hidden.contains("sk-[redacted]"), "{hidden}");
         assert!(!shown.contains("[redacted]"), "{shown}");
     }
-    let export = http.get(&format!("/sessions/{id}/export?format=json&raw=true")).await?.expect(200)?;
+    let export = http
+        .get(&format!("/sessions/{id}/export?format=json&raw=true"))
+        .await?
+        .expect(200)?;
     let rows = export["rows"].as_array().context("no rows")?;
     for (kind, place) in [
         ("prompt", "/parts/0/text"),
@@ -93,7 +109,10 @@ async fn secrets_are_only_in_a_raw_export() -> Result<()> {
         ("plan", "/entries/0/text"),
         ("plan", "/summary"),
     ] {
-        let row = rows.iter().find(|row| row["kind"] == kind).with_context(|| format!("no row of kind {kind}"))?;
+        let row = rows
+            .iter()
+            .find(|row| row["kind"] == kind)
+            .with_context(|| format!("no row of kind {kind}"))?;
         let text = row.pointer(place).and_then(Value::as_str);
         assert!(text.is_some_and(|text| text.contains(SECRET)), "{kind} {place}: {row}");
     }
@@ -116,7 +135,10 @@ async fn a_change_of_redact_output_makes_all_rows_anew() -> Result<()> {
     host.restart()?;
     http = RestClient::new(&host);
     let shown = http.get(&path).await?.expect(200)?["rows"].clone();
-    assert!(shown.to_string().contains(SECRET) && !shown.to_string().contains("[redacted]"), "{shown}");
+    assert!(
+        shown.to_string().contains(SECRET) && !shown.to_string().contains("[redacted]"),
+        "{shown}"
+    );
     host.options_mut().config = Some(config);
     host.restart()?;
     http = RestClient::new(&host);

@@ -34,7 +34,9 @@ async fn follow_until(
         }
     };
     // Beats come for ever.
-    tokio::time::timeout(WAIT_LIMIT, follow).await.context("the row does not come")?
+    tokio::time::timeout(WAIT_LIMIT, follow)
+        .await
+        .context("the row does not come")?
 }
 
 #[tokio::test]
@@ -49,19 +51,31 @@ async fn tour_is_answered_elsewhere_and_survives_kill_9() -> Result<()> {
     let asked = follow_until(&mut events, &mut watcher, |row| row["kind"] == "ask").await?;
     assert_eq!(asked["state"], "open");
     let diff = &asked["subject"]["diffs"][0];
-    assert_eq!((&diff["path"], &diff["added"], &diff["removed"]), (&json!("hello.py"), &json!(2), &json!(2)));
+    assert_eq!(
+        (&diff["path"], &diff["added"], &diff["removed"]),
+        (&json!("hello.py"), &json!(2), &json!(2))
+    );
 
     run_wharf(&host, &["answer", &id, "allow"])?;
-    let answered = follow_until(&mut events, &mut watcher, |row| row["state"] == "answered").await?;
-    assert_eq!((&answered["id"], &answered["answer"]["option"]), (&asked["id"], &json!("allow_once")));
+    let answered =
+        follow_until(&mut events, &mut watcher, |row| row["state"] == "answered").await?;
+    assert_eq!(
+        (&answered["id"], &answered["answer"]["option"]),
+        (&asked["id"], &json!("allow_once"))
+    );
     let end = follow_until(&mut events, &mut watcher, |row| row["kind"] == "turn_end").await?;
     assert_eq!((&end["outcome"], &end["usage"]["total"]), (&json!("done"), &json!(1890)));
     wait_until_idle(&http, &id).await?;
     let before = read_all_rows(&http, &id, 200).await?;
     let kinds: Vec<&str> = before.iter().filter_map(|row| row["kind"].as_str()).collect();
-    let expected =
-        ["prompt", "thought", "plan", "tool", "tool", "message", "tool", "ask", "message", "message", "turn_end"];
-    assert_eq!(kinds.iter().filter(|kind| **kind != "notice").copied().collect::<Vec<_>>(), expected);
+    let expected = [
+        "prompt", "thought", "plan", "tool", "tool", "message", "tool", "ask", "message",
+        "message", "turn_end",
+    ];
+    assert_eq!(
+        kinds.iter().filter(|kind| **kind != "notice").copied().collect::<Vec<_>>(),
+        expected
+    );
 
     host.restart()?;
     let http = RestClient::new(&host);
@@ -72,6 +86,10 @@ async fn tour_is_answered_elsewhere_and_survives_kill_9() -> Result<()> {
     send_prompt(&http, &id, "echo still here").await?;
     wait_until_idle(&http, &id).await?;
     let rows = read_all_rows(&http, &id, 200).await?;
-    assert!(rows.iter().any(|row| row["kind"] == "message" && row["summary"] == "still here"), "{rows:?}");
+    assert!(
+        rows.iter()
+            .any(|row| row["kind"] == "message" && row["summary"] == "still here"),
+        "{rows:?}"
+    );
     Ok(())
 }

@@ -9,7 +9,10 @@ use crate::bridge::start_editor;
 use crate::mcp_client::Mcp;
 use crate::recording::Recording;
 use crate::rest::{send_prompt, spawn_session, wait_for_session, wait_until_idle};
-use crate::{connect_client, cwd, expect_error, log, prompt_for_text, scripted_host, transports, wharf_binary};
+use crate::{
+    connect_client, cwd, expect_error, log, prompt_for_text, scripted_host, transports,
+    wharf_binary,
+};
 
 /// Starts a host whose agent copies sessions, and a session in which a prompt was answered.
 async fn start_source(flags: &[&str]) -> Result<(TestHost, RestClient, String)> {
@@ -40,7 +43,10 @@ fn event_seq(id: &Value) -> Result<u64> {
 }
 
 fn start_kinds(host: &TestHost, session: &str) -> Result<Vec<Value>> {
-    Ok(log::list_events(host, session, "agent_starting")?.iter().map(|event| event["how"].clone()).collect())
+    Ok(log::list_events(host, session, "agent_starting")?
+        .iter()
+        .map(|event| event["how"].clone())
+        .collect())
 }
 
 /// Returns the kinds and summaries of a session's rows.
@@ -65,7 +71,8 @@ async fn fork_is_a_session_of_its_own_that_names_its_source() -> Result<()> {
     .expect(200)?;
     let before = get_session(&http, &source).await?;
     assert_eq!(before["forkable"], true);
-    let earlier = http.get(&format!("/sessions/{source}/rows?limit=1")).await?.expect(200)?["asOf"].clone();
+    let earlier =
+        http.get(&format!("/sessions/{source}/rows?limit=1")).await?.expect(200)?["asOf"].clone();
     let args = json!({ "title": "another way", "label": "try" });
     let answer = http.post(&format!("/sessions/{source}/fork"), &args).await?;
     let location = answer.header("location").map(ToOwned::to_owned);
@@ -75,25 +82,50 @@ async fn fork_is_a_session_of_its_own_that_names_its_source() -> Result<()> {
     let at = session["forkedFrom"]["eventId"].clone();
     assert!(event_seq(&at)? >= event_seq(&earlier)?, "{at} is older than {earlier}");
     let from = json!({ "sessionId": source, "eventId": at });
-    let told = [&session["forkedFrom"], &session["title"], &session["label"], &session["status"], &session["cwd"]];
-    assert_eq!(told, [&from, &json!("another way"), &json!("try"), &json!("running"), &before["cwd"]]);
-    let (copy, original) = (session["agentSessionId"].as_str(), before["agentSessionId"].as_str().context("no id")?);
+    let told = [
+        &session["forkedFrom"],
+        &session["title"],
+        &session["label"],
+        &session["status"],
+        &session["cwd"],
+    ];
+    assert_eq!(
+        told,
+        [&from, &json!("another way"), &json!("try"), &json!("running"), &before["cwd"]]
+    );
+    let (copy, original) =
+        (session["agentSessionId"].as_str(), before["agentSessionId"].as_str().context("no id")?);
     assert!(
-        copy.is_some_and(|copy| copy.starts_with("copy-") && copy.ends_with(&format!("-of-{original}"))),
+        copy.is_some_and(
+            |copy| copy.starts_with("copy-") && copy.ends_with(&format!("-of-{original}"))
+        ),
         "{copy:?}"
     );
     let settings = http.get(&format!("/sessions/{id}/settings")).await?.expect(200)?;
-    assert_eq!(settings["modes"]["current"], "auto", "it has no more rights than its source: {settings}");
+    assert_eq!(
+        settings["modes"]["current"], "auto",
+        "it has no more rights than its source: {settings}"
+    );
     send_prompt(&http, &id, "echo two").await?;
     wait_until_idle(&http, &id).await?;
     // The agent's replay of the copied conversation is dropped, as after a load.
     let rows = list_rows(&http, &id).await?;
-    let summaries: Vec<(&str, &str)> = rows.iter().map(|(kind, summary)| (kind.as_str(), summary.as_str())).collect();
+    let summaries: Vec<(&str, &str)> =
+        rows.iter().map(|(kind, summary)| (kind.as_str(), summary.as_str())).collect();
     let notice = format!("Forked from {source} at {}", at.as_str().unwrap_or_default());
-    assert_eq!(summaries[..3], [("notice", notice.as_str()), ("prompt", "echo two"), ("message", "two")]);
+    assert_eq!(
+        summaries[..3],
+        [("notice", notice.as_str()), ("prompt", "echo two"), ("message", "two")]
+    );
     let listed = http.get("/sessions?label=try").await?.expect(200)?;
-    assert_eq!((&listed["sessions"][0]["id"], &listed["sessions"][0]["forkedFrom"]), (&json!(id), &from));
-    assert_eq!((start_kinds(&host, &source)?, start_kinds(&host, &id)?), (vec![json!("new")], vec![json!("fork")]));
+    assert_eq!(
+        (&listed["sessions"][0]["id"], &listed["sessions"][0]["forkedFrom"]),
+        (&json!(id), &from)
+    );
+    assert_eq!(
+        (start_kinds(&host, &source)?, start_kinds(&host, &id)?),
+        (vec![json!("new")], vec![json!("fork")])
+    );
     Ok(())
 }
 
@@ -131,7 +163,9 @@ async fn fork_is_refused_with_its_reason() -> Result<()> {
     assert_eq!(refused(&http, &plain).await?, (501, "fork_not_supported".to_owned()));
     let failing = scripted_host(&["--fork", "--error-on", "session/new=-32603"])?.start_host()?;
     let http = RestClient::new(&failing);
-    let failed = http.post("/sessions/agent", &json!({ "adapter": "scripted", "cwd": cwd(&failing)? })).await?;
+    let failed = http
+        .post("/sessions/agent", &json!({ "adapter": "scripted", "cwd": cwd(&failing)? }))
+        .await?;
     let failed = failed.json()["sessionId"].as_str().context("no id")?.to_owned();
     assert_eq!(refused(&http, &failed).await?, (409, "not_forkable".to_owned()));
     Ok(())
@@ -141,24 +175,35 @@ async fn fork_is_refused_with_its_reason() -> Result<()> {
 async fn repeated_fork_with_the_same_key_is_the_same_session() -> Result<()> {
     let (_host, http, source) = start_source(&["--fork"]).await?;
     let path = format!("/sessions/{source}/fork");
-    let first = http.post_with(&path, ("idempotency-key", "k"), &json!({ "label": "a" })).await?.expect(201)?;
-    let second = http.post_with(&path, ("idempotency-key", "k"), &json!({ "label": "a" })).await?;
+    let first = http
+        .post_with(&path, ("idempotency-key", "k"), &json!({ "label": "a" }))
+        .await?
+        .expect(201)?;
+    let second = http
+        .post_with(&path, ("idempotency-key", "k"), &json!({ "label": "a" }))
+        .await?;
     assert_eq!(second.header("idempotency-replayed"), Some("true"));
     assert_eq!(second.expect(200)?["id"], first["id"]);
-    let other = http.post_with(&path, ("idempotency-key", "k"), &json!({ "label": "b" })).await?;
+    let other = http
+        .post_with(&path, ("idempotency-key", "k"), &json!({ "label": "b" }))
+        .await?;
     assert_eq!(other.status_and_code(), (422, "idempotency_key_reused".to_owned()));
     Ok(())
 }
 
 #[tokio::test]
 async fn fork_that_the_agent_refuses_is_a_failed_session_with_its_reason() -> Result<()> {
-    let (_host, http, source) = start_source(&["--fork", "--error-on", "session/fork=-32002"]).await?;
+    let (_host, http, source) =
+        start_source(&["--fork", "--error-on", "session/fork=-32002"]).await?;
     let answer = http.post_empty(&format!("/sessions/{source}/fork")).await?;
     assert_eq!(answer.status_and_code(), (502, "start_failed".to_owned()));
     let failed = answer.json()["sessionId"].as_str().context("no id")?.to_owned();
     assert_ne!(failed, source);
     let session = get_session(&http, &failed).await?;
-    assert_eq!((&session["status"], &session["endReason"]), (&json!("error"), &json!("start_failed")));
+    assert_eq!(
+        (&session["status"], &session["endReason"]),
+        (&json!("error"), &json!("start_failed"))
+    );
     let message = session["message"].as_str().unwrap_or_default();
     assert!(message.contains("does not know the session that is to be copied"), "{message}");
     assert_eq!(session["resumable"], false);
@@ -174,37 +219,57 @@ async fn answer_without_a_new_session_is_no_fork() -> Result<()> {
         assert!(answer.body.contains("without a sessionId"), "{}", answer.body);
     }
     let same = r#"session/fork={"jsonrpc":"2.0","id":@ID@,"result":{"sessionId":"one"}}"#;
-    let (_host, http, source) = start_source(&["--fork", "--session-id", "one", "--answer-with", same]).await?;
+    let (_host, http, source) =
+        start_source(&["--fork", "--session-id", "one", "--answer-with", same]).await?;
     let answer = http.post_empty(&format!("/sessions/{source}/fork")).await?;
-    assert!(answer.status == 502 && answer.body.contains("that was to be copied"), "{}", answer.body);
+    assert!(
+        answer.status == 502 && answer.body.contains("that was to be copied"),
+        "{}",
+        answer.body
+    );
     Ok(())
 }
 
 #[tokio::test]
-async fn host_that_dies_before_the_agent_has_answered_leaves_a_dead_fork_and_a_whole_source() -> Result<()> {
-    let (mut host, http, source) = start_source(&["--fork", "--resume", "--hang-on", "session/fork"]).await?;
+async fn host_that_dies_before_the_agent_has_answered_leaves_a_dead_fork_and_a_whole_source()
+-> Result<()> {
+    let (mut host, http, source) =
+        start_source(&["--fork", "--resume", "--hang-on", "session/fork"]).await?;
     let path = format!("/sessions/{source}/fork");
-    let session = http.post_with(&path, ("prefer", "respond-async"), &json!({})).await?.expect(201)?;
+    let session = http
+        .post_with(&path, ("prefer", "respond-async"), &json!({}))
+        .await?
+        .expect(201)?;
     assert_eq!(session["status"], "starting");
     let id = read_id(&session)?;
     host.kill()?;
     host.restart()?;
     let http = RestClient::new(&host);
     let session = get_session(&http, &id).await?;
-    let told = [&session["status"], &session["endReason"], &session["resumable"], &session["forkedFrom"]["sessionId"]];
+    let told = [
+        &session["status"],
+        &session["endReason"],
+        &session["resumable"],
+        &session["forkedFrom"]["sessionId"],
+    ];
     assert_eq!(told, [&json!("killed"), &json!("host_restarted"), &json!(false), &json!(source)]);
     send_prompt(&http, &source, "echo two").await?;
     wait_until_idle(&http, &source).await?;
     let rows = list_rows(&http, &id).await?;
-    assert_eq!(rows.iter().map(|(kind, _)| kind.as_str()).collect::<Vec<_>>(), ["notice", "notice"]);
+    assert_eq!(
+        rows.iter().map(|(kind, _)| kind.as_str()).collect::<Vec<_>>(),
+        ["notice", "notice"]
+    );
     Ok(())
 }
 
 #[tokio::test]
 async fn fork_comes_back_after_a_crash_with_its_own_session() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host =
-        recording.host_options(&["--fork", "--resume"])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
+    let mut host = recording
+        .host_options(&["--fork", "--resume"])?
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let http = RestClient::new(&host);
     let source = spawn_session(&http, &host).await?;
     send_prompt(&http, &source, "echo one").await?;
@@ -218,7 +283,10 @@ async fn fork_comes_back_after_a_crash_with_its_own_session() -> Result<()> {
     wait_until_idle(&http, &id).await?;
     // Although it had answered nothing yet: a copy has a conversation from the start.
     assert_eq!(start_kinds(&host, &id)?, ["fork", "resume"]);
-    let resumed = recording.read_messages()?.into_iter().find(|message| message["method"] == "session/resume");
+    let resumed = recording
+        .read_messages()?
+        .into_iter()
+        .find(|message| message["method"] == "session/resume");
     let resumed = resumed.context("no resume")?;
     assert_eq!(resumed["params"]["sessionId"], session["agentSessionId"]);
     assert_eq!(get_session(&http, &id).await?["forkedFrom"], session["forkedFrom"]);
@@ -231,20 +299,26 @@ async fn acp_client_forks_a_session_and_joins_the_copy() -> Result<()> {
     let host = recording.host_options(&["--fork", "--close"])?.start_host()?;
     let client = connect_client(&host).await?;
     let initialized = client.received_frames().remove(0).body;
-    assert_eq!(initialized["result"]["agentCapabilities"]["sessionCapabilities"]["fork"], json!({}));
+    assert_eq!(
+        initialized["result"]["agentCapabilities"]["sessionCapabilities"]["fork"],
+        json!({})
+    );
     let here = cwd(&host)?;
     let source = client.new_session(&here).await?;
     assert_eq!(prompt_for_text(&client, &source, "echo one").await?, "one");
     let servers = json!([{ "name": "s", "command": "/bin/true", "args": [], "env": [] }]);
-    let params = json!({ "sessionId": source, "cwd": here, "mcpServers": servers, "_meta": { "x": 1.5 } });
+    let params =
+        json!({ "sessionId": source, "cwd": here, "mcpServers": servers, "_meta": { "x": 1.5 } });
     let answer = client.call_method("session/fork", params).await?;
     let copy = answer["sessionId"].as_str().context("no id")?.to_owned();
     assert!(copy.starts_with("sess_") && copy != source, "{answer}");
     assert!(answer["modes"].is_object(), "the agent's answer is passed on: {answer}");
-    let sent = recording.read_messages()?.into_iter().find(|message| message["method"] == "session/fork");
+    let sent = recording
+        .read_messages()?
+        .into_iter()
+        .find(|message| message["method"] == "session/fork");
     let known = RestClient::new(&host).get(&format!("/sessions/{source}")).await?.expect(200)?;
-    let expected =
-        json!({ "cwd": here, "mcpServers": servers, "_meta": { "x": 1.5 }, "sessionId": known["agentSessionId"] });
+    let expected = json!({ "cwd": here, "mcpServers": servers, "_meta": { "x": 1.5 }, "sessionId": known["agentSessionId"] });
     assert_eq!(sent.context("no fork")?["params"], expected);
     assert_eq!(prompt_for_text(&client, &copy, "echo two").await?, "two");
     assert_eq!(prompt_for_text(&client, &source, "echo three").await?, "three");
@@ -270,7 +344,11 @@ async fn acp_client_is_refused_and_told_the_agents_own_error() -> Result<()> {
     let params = json!({ "sessionId": source, "cwd": cwd(&failing)?, "mcpServers": [] });
     assert_eq!(expect_error(client.call_method("session/fork", params).await)?.code, -32077);
     let sessions = RestClient::new(&failing).get("/sessions").await?.expect(200)?;
-    assert_eq!(sessions["sessions"].as_array().map(Vec::len), Some(1), "to the client the copy never was");
+    assert_eq!(
+        sessions["sessions"].as_array().map(Vec::len),
+        Some(1),
+        "to the client the copy never was"
+    );
     Ok(())
 }
 
@@ -280,9 +358,15 @@ fn editor_forks_through_the_bridge_and_keeps_both_sessions_over_a_restart() -> R
     let mut editor = start_editor(&host, &[])?;
     let source = editor.open_session()?;
     editor.send_prompt(&source, "echo one")?;
-    let forked = editor.call_method("session/fork", json!({ "sessionId": source, "cwd": "/tmp", "mcpServers": [] }))?;
+    let forked = editor.call_method(
+        "session/fork",
+        json!({ "sessionId": source, "cwd": "/tmp", "mcpServers": [] }),
+    )?;
     let copy = forked["sessionId"].as_str().context("no id")?.to_owned();
-    assert!(forked["_meta"]["wharf"]["eventId"].is_null(), "the bridge's own event id is taken out: {forked}");
+    assert!(
+        forked["_meta"]["wharf"]["eventId"].is_null(),
+        "the bridge's own event id is taken out: {forked}"
+    );
     editor.send_prompt(&copy, "echo two")?;
     host.restart()?;
     for session in [&copy, &source] {
@@ -297,8 +381,13 @@ fn editor_forks_through_the_bridge_and_keeps_both_sessions_over_a_restart() -> R
 async fn mcp_tool_forks_a_session() -> Result<()> {
     let (host, _http, source) = start_source(&["--fork"]).await?;
     for mut mcp in Mcp::over_both(&host)? {
-        let forked = mcp.call_tool("fork_agent_session", json!({ "sessionId": source, "title": "t" })).await?;
-        assert_eq!((&forked["forkedFrom"]["sessionId"], &forked["title"]), (&json!(source), &json!("t")));
+        let forked = mcp
+            .call_tool("fork_agent_session", json!({ "sessionId": source, "title": "t" }))
+            .await?;
+        assert_eq!(
+            (&forked["forkedFrom"]["sessionId"], &forked["title"]),
+            (&json!(source), &json!("t"))
+        );
         let unknown = json!({ "sessionId": "sess_none" });
         assert_eq!(mcp.call_for_refusal("fork_agent_session", unknown).await?.0, "unknown_session");
     }
@@ -307,18 +396,24 @@ async fn mcp_tool_forks_a_session() -> Result<()> {
 
 #[tokio::test]
 async fn demo_agent_remembers_the_conversation_in_a_fork() -> Result<()> {
-    let host = HostOptions { binary: Some(wharf_binary()), ..HostOptions::default() }.start_host()?;
+    let host =
+        HostOptions { binary: Some(wharf_binary()), ..HostOptions::default() }.start_host()?;
     let http = RestClient::new(&host);
     let args = json!({ "adapter": "demo", "cwd": cwd(&host)? });
     let source = read_id(&http.post("/sessions/agent", &args).await?.expect(201)?)?;
     send_prompt(&http, &source, "echo hello").await?;
     wait_until_idle(&http, &source).await?;
-    let used = get_session(&http, &source).await?["context"]["used"].as_u64().context("no usage")?;
+    let used = get_session(&http, &source).await?["context"]["used"]
+        .as_u64()
+        .context("no usage")?;
     let id = read_id(&fork(&http, &source).await?)?;
     send_prompt(&http, &id, "echo again").await?;
     let session = wait_for_session(&http, &id, "its usage", |session| {
         session["turn"] == "idle" && session["context"]["used"].is_u64()
     });
-    assert!(session.await?["context"]["used"].as_u64() > Some(used), "the tokens of the source count on");
+    assert!(
+        session.await?["context"]["used"].as_u64() > Some(used),
+        "the tokens of the source count on"
+    );
     Ok(())
 }

@@ -29,7 +29,8 @@ async fn a_form_waits_for_anyone_where_the_setting_says_so() -> Result<()> {
         let http = RestClient::new(&host);
         let id = spawn_session(&http, &host).await?;
         send_prompt(&http, &id, "elicit").await?;
-        wait_for_session(&http, &id, "a form", |session| session["turn"] == "awaiting_input").await?;
+        wait_for_session(&http, &id, "a form", |session| session["turn"] == "awaiting_input")
+            .await?;
         let asks = http.get(&format!("/sessions/{id}/asks")).await?.expect(200)?;
         assert_eq!(asks["asks"][0]["kind"], "elicitation", "{asks}");
         let ask = &asks["asks"][0]["askId"];
@@ -66,14 +67,20 @@ fn start_session_with_forms() -> Result<(TestHost, RestClient, String)> {
 /// Sends the prompt and waits until the form is open.
 async fn open_form(http: &RestClient, id: &str) -> Result<()> {
     send_prompt(http, id, FORM_PROMPT).await?;
-    wait_for_session(http, id, "a form", |session| session["turn"] == "awaiting_input").await.map(drop)
+    wait_for_session(http, id, "a form", |session| session["turn"] == "awaiting_input")
+        .await
+        .map(drop)
 }
 
 /// Waits until the session is idle and returns its newest line about an answer.
 async fn read_reported_answer(http: &RestClient, id: &str) -> Result<String> {
     wait_until_idle(http, id).await?;
     let lines = output_lines(http, id).await?;
-    lines.into_iter().rev().find(|line| line.contains("answered: ")).context("no answer")
+    lines
+        .into_iter()
+        .rev()
+        .find(|line| line.contains("answered: "))
+        .context("no answer")
 }
 
 #[tokio::test]
@@ -96,7 +103,10 @@ async fn conversation_asks_for_a_form_field_by_field_and_ctrl_d_declines_it() ->
     chat.press("\r")?;
     chat.expect("── done")?;
     let answer = read_reported_answer(&http, &id).await?;
-    assert!(answer.contains(r#"{"action":"accept","content":{"count":3,"db":"sqlite"}}"#), "{answer}");
+    assert!(
+        answer.contains(r#"{"action":"accept","content":{"count":3,"db":"sqlite"}}"#),
+        "{answer}"
+    );
     open_form(&http, &id).await?;
     chat.expect("db (a number or a name of these) [sqlite]: ")?;
     chat.press(CTRL_D)?;
@@ -132,13 +142,25 @@ fn run_on_a_terminal_asks_for_a_form_field_by_field() -> Result<()> {
 async fn answer_on_a_terminal_asks_for_the_fields_and_cancel_declines() -> Result<()> {
     let (host, http, id) = start_session_with_forms()?;
     for (arguments, keys, reported) in [
-        (&["answer", "talk"][..], ["\r", "7\r", "x\r"], r#""content":{"count":7,"db":"sqlite","note":"x"}"#),
-        (&["answer", "talk", "accept"], ["2\r", "7\r", "\r"], r#""content":{"count":7,"db":"postgres"}"#),
+        (
+            &["answer", "talk"][..],
+            ["\r", "7\r", "x\r"],
+            r#""content":{"count":7,"db":"sqlite","note":"x"}"#,
+        ),
+        (
+            &["answer", "talk", "accept"],
+            ["2\r", "7\r", "\r"],
+            r#""content":{"count":7,"db":"postgres"}"#,
+        ),
         (&["answer", "talk"], ["2\r", "cancel\r", ""], r#"{"action":"decline"}"#),
     ] {
         open_form(&http, &id).await?;
         let mut answering = TestTerminal::run_wharf(&host, arguments)?;
-        for (field, keys) in ["db (", "count (", "note ("].iter().zip(keys).filter(|(_, keys)| !keys.is_empty()) {
+        for (field, keys) in ["db (", "count (", "note ("]
+            .iter()
+            .zip(keys)
+            .filter(|(_, keys)| !keys.is_empty())
+        {
             answering.expect(&format!("  {field}"))?;
             answering.press(keys)?;
         }

@@ -6,7 +6,9 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use wharf_testkit::client::{ReceivedFrame, TestClient};
 
-use crate::{add_section, connect_client, cwd, join_session, open_session, scripted_host, stop_reason};
+use crate::{
+    add_section, connect_client, cwd, join_session, open_session, scripted_host, stop_reason,
+};
 
 #[tokio::test]
 async fn early_updates_arrive_after_the_answer_to_session_new() -> Result<()> {
@@ -15,7 +17,9 @@ async fn early_updates_arrive_after_the_answer_to_session_new() -> Result<()> {
     client.send_prompt(&session, "echo now").await?;
     assert_eq!(client.chunk_texts(), ["early 0", "early 1", "early 2", "now"]);
     let frames = client.received_frames();
-    let opened = frames.iter().position(|frame| frame.body["result"]["sessionId"] == session.as_str());
+    let opened = frames
+        .iter()
+        .position(|frame| frame.body["result"]["sessionId"] == session.as_str());
     let early = frames.iter().position(|frame| frame.update().is_some()).context("no update")?;
     assert!(opened.context("no answer")? < early);
     let loaded = join_session(&host, &session).await?;
@@ -27,11 +31,21 @@ async fn early_updates_arrive_after_the_answer_to_session_new() -> Result<()> {
 async fn an_update_after_the_answer_to_its_prompt_is_delivered() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
-    assert_eq!(stop_reason(client.send_prompt(&session, "echo in time; late too late").await)?, "end_turn");
+    assert_eq!(
+        stop_reason(client.send_prompt(&session, "echo in time; late too late").await)?,
+        "end_turn"
+    );
     client.expect_text("too late").await;
     let frames = client.received_frames();
-    let answered = frames.iter().rposition(|frame| frame.method().is_empty()).context("no answer")?;
-    assert_eq!(frames[answered - 1].chunk_text(), Some("in time"), "everything of the turn came before its answer");
+    let answered = frames
+        .iter()
+        .rposition(|frame| frame.method().is_empty())
+        .context("no answer")?;
+    assert_eq!(
+        frames[answered - 1].chunk_text(),
+        Some("in time"),
+        "everything of the turn came before its answer"
+    );
     Ok(())
 }
 
@@ -39,7 +53,8 @@ async fn an_update_after_the_answer_to_its_prompt_is_delivered() -> Result<()> {
 fn odd_updates() -> Vec<String> {
     let deep = format!("{}1{}", "[".repeat(500), "]".repeat(500));
     let deep_objects = format!("{}null{}", "{\"a\":".repeat(500), "}".repeat(500));
-    let text = "\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"x\"}";
+    let text =
+        "\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"x\"}";
     let mut updates = vec![
         format!("{{{text},\"numbers\":[1.10, 1e2, 1E+2, -0, -0.0, 12345678901234567890123, 0.1e-7]}}"),
         format!("{{{text},\"escapes\":\"\\u00e9\\/\\u0041\\ud83d\\ude00 \\\" \\\\ é 😀\\u0000\"}}"),
@@ -78,9 +93,14 @@ async fn updates_pass_byte_for_byte_but_for_the_session_id() -> Result<()> {
     let loaded = join_session(&host, &session).await?;
     for (who, client) in [("first", &first), ("watching", &watching), ("loaded", &loaded)] {
         // Every update of the agent holds this text, at any nesting, and responses do not.
-        let frames = client.received_frames().into_iter().filter(|frame| frame.raw.contains("\"session/update\""));
-        let agents: Vec<String> =
-            frames.map(|frame| frame.raw).filter(|raw| !raw.contains("user_message_chunk")).collect();
+        let frames = client
+            .received_frames()
+            .into_iter()
+            .filter(|frame| frame.raw.contains("\"session/update\""));
+        let agents: Vec<String> = frames
+            .map(|frame| frame.raw)
+            .filter(|raw| !raw.contains("user_message_chunk"))
+            .collect();
         assert_eq!(agents.len(), expected.len() + 1, "{who}");
         for (got, sent) in agents.iter().zip(&expected) {
             assert_eq!(got, sent, "{who}");
@@ -113,12 +133,14 @@ async fn permissions_and_answers_pass_byte_for_byte_but_for_their_ids() -> Resul
     let ask = r#"{"id":"q\/1","method":"session/request_permission","jsonrpc":"2.0","params":{"n":1.10,"options":[{"optionId":"go","name":"Go","kind":"allow_once","x":[ ]}],"sessionId":"$SESSION","toolCall":{"toolCallId":"t"}}}"#;
     client.send_prompt(&session, &format!("raw {ask}")).await?;
     let asked = client.expect_request("session/request_permission").await;
-    assert_eq!(asked.raw, ask.replace("$SESSION", &session).replace(r#""q\/1""#, &asked.id().to_string()));
+    assert_eq!(
+        asked.raw,
+        ask.replace("$SESSION", &session).replace(r#""q\/1""#, &asked.id().to_string())
+    );
     // The end of the turn has settled that permission; the next one stays open for an answer.
     let running = client.start_prompt(&session, "stringid").await;
     let asked = client.expect_request("session/request_permission").await;
-    let answer =
-        r#"{ "result":{"outcome":{"optionId":"allow_once","outcome":"selected","y":1e2}} ,"id":$ID,"jsonrpc":"2.0" }"#;
+    let answer = r#"{ "result":{"outcome":{"optionId":"allow_once","outcome":"selected","y":1e2}} ,"id":$ID,"jsonrpc":"2.0" }"#;
     client.send_raw(&answer.replace("$ID", &asked.id().to_string())).await;
     running.wait_answer().await?;
     let lines = read_recording(&record)?;
@@ -134,7 +156,8 @@ fn read_recording(path: &std::path::Path) -> Result<Vec<String>> {
 async fn prompts_reach_the_agent_byte_for_byte_but_for_their_ids() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let record = folder.path().join("record");
-    let flags = ["--record", record.to_str().context("not UTF-8")?, "--session-id", "agent's \"own\" id"];
+    let flags =
+        ["--record", record.to_str().context("not UTF-8")?, "--session-id", "agent's \"own\" id"];
     let host = scripted_host(&flags)?.start_host()?;
     let (client, session) = open_session(&host).await?;
     crate::catch_up(&client).await;
@@ -151,7 +174,8 @@ async fn prompts_reach_the_agent_byte_for_byte_but_for_their_ids() -> Result<()>
         assert_eq!(answered.body["result"]["stopReason"], "end_turn", "{}", answered.raw);
     }
     let lines = read_recording(&record)?;
-    let prompts: Vec<&String> = lines.iter().filter(|line| line.contains("session/prompt")).collect();
+    let prompts: Vec<&String> =
+        lines.iter().filter(|line| line.contains("session/prompt")).collect();
     let agents_id = r#""agent's \"own\" id""#;
     let theirs = |frame: &str, id: &str, ours: &str| {
         let with_id = frame.replacen(id, ours, 1).replacen("\"$SESSION\"", agents_id, 1);
@@ -160,11 +184,19 @@ async fn prompts_reach_the_agent_byte_for_byte_but_for_their_ids() -> Result<()>
     // A prompt has twice the number of the event that starts its turn.
     let records = crate::log::read_records(&host, &session)?;
     let started = records.iter().filter(|record| record["event"]["kind"] == "turn_started");
-    let ids: Vec<String> = started.filter_map(|record| Some((record["seq"].as_u64()? * 2).to_string())).collect();
-    let expected =
-        [theirs(&sent[0], "77", &ids[0]), theirs(&sent[1], r#""s\u00e9""#, &ids[1]), theirs(&sent[2], "78", &ids[2])];
+    let ids: Vec<String> = started
+        .filter_map(|record| Some((record["seq"].as_u64()? * 2).to_string()))
+        .collect();
+    let expected = [
+        theirs(&sent[0], "77", &ids[0]),
+        theirs(&sent[1], r#""s\u00e9""#, &ids[1]),
+        theirs(&sent[2], "78", &ids[2]),
+    ];
     assert_eq!(prompts, expected.iter().collect::<Vec<_>>());
-    let opened = lines.iter().position(|line| line.contains("\"session/new\"")).context("no session")?;
+    let opened = lines
+        .iter()
+        .position(|line| line.contains("\"session/new\""))
+        .context("no session")?;
     assert!(lines[opened - 1].contains("\"initialize\""));
     Ok(())
 }
@@ -179,7 +211,11 @@ async fn session_new_reaches_the_agent_with_what_the_client_wrote() -> Result<()
         .replace("$CWD", &cwd(&host)?);
     client.send_raw(&frame).await;
     let opened = client.expect("the session", |frame| frame.id() == "new").await;
-    assert!(opened.body["result"]["modes"].is_object(), "the agent's answer is passed on: {}", opened.raw);
+    assert!(
+        opened.body["result"]["modes"].is_object(),
+        "the agent's answer is passed on: {}",
+        opened.raw
+    );
     let lines = read_recording(&record)?;
     assert_eq!(lines.last(), Some(&frame.replace("\"new\"", "1")));
     Ok(())
@@ -200,7 +236,9 @@ async fn an_update_of_twenty_megabytes_passes_and_is_replayed() -> Result<()> {
     const LARGE_UPDATE_BYTES: usize = 20_000_000;
     let mut host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
-    client.send_prompt(&session, &format!("echo before; oversized {LARGE_UPDATE_BYTES}; echo after")).await?;
+    client
+        .send_prompt(&session, &format!("echo before; oversized {LARGE_UPDATE_BYTES}; echo after"))
+        .await?;
     host.restart()?;
     let loaded = join_session(&host, &session).await?;
     for texts in [client.chunk_texts(), loaded.chunk_texts()] {
@@ -237,6 +275,11 @@ async fn load_returns_the_current_mode_and_options() -> Result<()> {
     assert_eq!(loaded["configOptions"][0]["id"], "model");
     assert!(loaded.get("sessionId").is_none());
     let frames = second.received_frames();
-    assert!(frames.iter().filter_map(ReceivedFrame::update).any(|update| update["currentModeId"] == "auto"));
+    assert!(
+        frames
+            .iter()
+            .filter_map(ReceivedFrame::update)
+            .any(|update| update["currentModeId"] == "auto")
+    );
     Ok(())
 }

@@ -21,11 +21,14 @@ async fn bare_wharf_starts_a_session_streams_takes_a_prompt_and_detaches() -> Re
     let host = start_demo_host()?;
     let http = RestClient::new(&host);
     let mut client = ScreenTerminal::run_wharf(&host, (32, 120), &[])?;
-    client.wait_for("the form with its agent", |screen| screen.contains("New session") && screen.contains("demo"))?;
+    client.wait_for("the form with its agent", |screen| {
+        screen.contains("New session") && screen.contains("demo")
+    })?;
     assert!(client.is_alternate_screen());
     client.press("echo first words\r")?;
-    client
-        .wait_for("the first answer", |screen| screen.contains("\n") && screen.matches("first words").count() >= 3)?;
+    client.wait_for("the first answer", |screen| {
+        screen.contains("\n") && screen.matches("first words").count() >= 3
+    })?;
     client.wait_for_text("── done")?;
     client.press("echo second words\r")?;
     client.wait_for("the second answer", |screen| screen.matches("── done").count() == 2)?;
@@ -37,11 +40,18 @@ async fn bare_wharf_starts_a_session_streams_takes_a_prompt_and_detaches() -> Re
     let (code, left) = client.finish()?;
     assert_eq!(code, Some(0));
     assert!(!client.is_alternate_screen(), "the terminal is restored");
-    assert!(left.contains("second words") && left.contains("detached; the session goes on"), "{left}");
+    assert!(
+        left.contains("second words") && left.contains("detached; the session goes on"),
+        "{left}"
+    );
 
     let sessions = http.get("/sessions").await?.expect(200)?;
     let session = &sessions["sessions"][0];
-    assert_eq!((&session["status"], &session["adapterSlug"]), (&json!("running"), &json!("demo")), "{session}");
+    assert_eq!(
+        (&session["status"], &session["adapterSlug"]),
+        (&json!("running"), &json!("demo")),
+        "{session}"
+    );
     let id = session["id"].as_str().context("no id")?;
 
     let mut again = ScreenTerminal::run_wharf(&host, (20, 60), &[])?;

@@ -37,14 +37,18 @@ fn stream_and_wide_characters_are_shown_at_every_size() -> Result<()> {
     for (rows, columns) in SIZES {
         let (_, mut client) = open_new_session(&host, (rows, columns))?;
         client.press("echo 日本語 👍🏽 e\u{301}t\u{e9}; stream 300 20; echo the end\r")?;
-        client.wait_for("the end of the stream", |screen| screen.contains("the end") && screen.contains("── done"))?;
+        client.wait_for("the end of the stream", |screen| {
+            screen.contains("the end") && screen.contains("── done")
+        })?;
         client.press("\u{4f60}\u{597d} typed")?;
         let screen = client.wait_for_text("❯ 你好 typed")?;
         assert!(screen.lines().count() <= usize::from(rows), "{screen}");
         for (rows, columns) in SIZES {
             client.resize((rows, columns))?;
             client.press("\x0c")?;
-            client.wait_for("the composer after a resize", |screen| screen.contains("❯ 你好 typed"))?;
+            client.wait_for("the composer after a resize", |screen| {
+                screen.contains("❯ 你好 typed")
+            })?;
         }
         client.press("\x03\x04")?;
         assert_eq!(client.finish()?.0, Some(0));
@@ -103,7 +107,9 @@ fn copy_inside_tmux_goes_into_the_buffer_of_tmux() -> Result<()> {
     client.press("echo the answer\r")?;
     client.wait_for_text("── done")?;
     client.press("\t")?;
-    client.press_until("ky", "the copy", |screen| screen.contains("copied, also into the buffer of tmux"))?;
+    client.press_until("ky", "the copy", |screen| {
+        screen.contains("copied, also into the buffer of tmux")
+    })?;
     assert_eq!(std::fs::read_to_string(programs.join("tmux-buffer"))?.trim(), "the answer");
     std::fs::remove_file(&tmux)?;
     std::fs::write(&tmux, "#!/bin/sh\nexit 1\n")?;
@@ -134,11 +140,17 @@ fn waiting_prompt_is_edited_in_place_and_runs_as_edited() -> Result<()> {
         client.wait_for_text("❯ echo first draft")?;
         client.press("\x17version\r")?;
         client.wait_for("the changed queue", |screen| {
-            screen.contains("echo first version") && !screen.contains("editing below") && screen.contains("Queue 2")
+            screen.contains("echo first version")
+                && !screen.contains("editing below")
+                && screen.contains("Queue 2")
         })?;
         interrupt_turn(&mut client)?;
-        client.wait_for("both answers", |screen| screen.contains("first version") && screen.contains("the other"))?;
-        client.wait_for("an empty queue", |screen| !screen.contains("Queue ") && screen.contains("idle"))?;
+        client.wait_for("both answers", |screen| {
+            screen.contains("first version") && screen.contains("the other")
+        })?;
+        client.wait_for("an empty queue", |screen| {
+            !screen.contains("Queue ") && screen.contains("idle")
+        })?;
         assert!(!client.text().contains("first draft"), "{}", client.text());
     }
     Ok(())

@@ -25,11 +25,15 @@ fn composer_keeps_its_text_over_the_death_of_the_host_in_mid_turn() -> Result<()
     client.press("unsent words")?;
     client.wait_for_text("❯ unsent words")?;
     host.kill()?;
-    client.wait_for("the loss", |screen| screen.contains("not reachable") && screen.contains("❯ unsent words"))?;
+    client.wait_for("the loss", |screen| {
+        screen.contains("not reachable") && screen.contains("❯ unsent words")
+    })?;
     client.press(" and more")?;
     client.wait_for_text("❯ unsent words and more")?;
     host.restart()?;
-    client.wait_for("the host", |screen| !screen.contains("not reachable") && screen.contains("── "))?;
+    client.wait_for("the host", |screen| {
+        !screen.contains("not reachable") && screen.contains("── ")
+    })?;
     client.wait_for_text("❯ unsent words and more")?;
     Ok(())
 }
@@ -65,12 +69,25 @@ async fn prompt_for_a_frozen_host_is_shown_as_sending_and_runs_once() -> Result<
     client.press("echo and then this\r")?;
     client.wait_for_text("▌ echo and then this")?;
     ensure!(send_sigcont(host.pid()), "the host is gone");
-    client.wait_for("both answers", |screen| !screen.contains("sending…") && screen.matches("── done").count() == 2)?;
+    client.wait_for("both answers", |screen| {
+        !screen.contains("sending…") && screen.matches("── done").count() == 2
+    })?;
 
-    let turns = RestClient::new(&host).get(&format!("/sessions/{session}/turns")).await?.expect(200)?;
-    let prompts: Vec<&str> =
-        turns["turns"].as_array().into_iter().flatten().filter_map(|turn| turn["summary"].as_str()).collect();
-    assert_eq!(prompts, ["echo and then this", "echo only once"], "the newest turn is the first one: {turns}");
+    let turns = RestClient::new(&host)
+        .get(&format!("/sessions/{session}/turns"))
+        .await?
+        .expect(200)?;
+    let prompts: Vec<&str> = turns["turns"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|turn| turn["summary"].as_str())
+        .collect();
+    assert_eq!(
+        prompts,
+        ["echo and then this", "echo only once"],
+        "the newest turn is the first one: {turns}"
+    );
     Ok(())
 }
 
@@ -84,8 +101,9 @@ fn login_that_is_needed_is_told_once_with_its_command() -> Result<()> {
     // Wide enough for the whole id at the end of the card.
     let mut client = ScreenTerminal::run_wharf(&host, (24, 160), &["attach", &session])?;
     let card = "wharf login scripted (Ctrl-X L), then Ctrl-X A tries again";
-    let screen =
-        client.wait_for("the card and the rows", |screen| screen.contains(card) && screen.contains("▌ echo x"))?;
+    let screen = client.wait_for("the card and the rows", |screen| {
+        screen.contains(card) && screen.contains("▌ echo x")
+    })?;
     assert_eq!(screen.matches("is not signed in").count(), 1, "{screen}");
     assert!(!screen.contains("Authentication required"), "{screen}");
     client.press("\x18a")?;
@@ -163,12 +181,15 @@ fn hangup_restores_the_terminal_and_ends_the_client() -> Result<()> {
 #[test]
 fn panic_restores_the_terminal_and_is_reported() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
-    let line = |wharf: &str| format!("export WHARF_TEST_TUI_PANIC=1 RUST_BACKTRACE=0; {wharf}; echo code $?; stty -a");
+    let line = |wharf: &str| {
+        format!("export WHARF_TEST_TUI_PANIC=1 RUST_BACKTRACE=0; {wharf}; echo code $?; stty -a")
+    };
     let mut client = ScreenTerminal::run_line(&host, SIZE, &[], line)?;
     client.wait_for_text("New session")?;
     assert!(client.is_alternate_screen());
     client.press("\x0c")?;
-    let screen = client.wait_for("the settings of the terminal", |screen| screen.contains(" echoe "))?;
+    let screen =
+        client.wait_for("the settings of the terminal", |screen| screen.contains(" echoe "))?;
     assert!(!client.is_alternate_screen(), "the terminal is restored");
     assert!(screen.contains("panicked at") && screen.contains("code 101"), "{screen}");
     assert!(screen.contains(" icanon ") && screen.contains(" echo "), "raw mode goes on: {screen}");
@@ -178,7 +199,9 @@ fn panic_restores_the_terminal_and_is_reported() -> Result<()> {
 #[test]
 fn suspended_client_gives_the_terminal_back_and_goes_on() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
-    let line = |wharf: &str| format!("set -m; {wharf}; echo suspended; read go; fg > /dev/null; echo ended");
+    let line = |wharf: &str| {
+        format!("set -m; {wharf}; echo suspended; read go; fg > /dev/null; echo ended")
+    };
     let mut client = ScreenTerminal::run_line(&host, SIZE, &[], line)?;
     client.wait_for_text("New session")?;
     client.press("\x1a")?;
@@ -204,7 +227,9 @@ const HOSTILE_TEXTS: [&str; 5] = [
 
 fn hostile_prompt(text: &str) -> String {
     let content = format!(r#"{{"type":"text","text":"{text}"}}"#);
-    format!(r#"rawupdate {{"sessionUpdate":"agent_message_chunk","messageId":"m","content":{content}}}"#)
+    format!(
+        r#"rawupdate {{"sessionUpdate":"agent_message_chunk","messageId":"m","content":{content}}}"#
+    )
 }
 
 #[test]
@@ -266,7 +291,9 @@ fn hostile_agent_and_random_keys_do_not_break_the_client() -> Result<()> {
     }
     // All overlays close, and the client still answers keys. Esc has a sequence of its own here, since Esc before another key
     // means Alt.
-    client.press_until("\x1b[27u\x1b[27u\x1b[27u\x10", "the palette", |screen| screen.contains("─ Commands ─"))?;
+    client.press_until("\x1b[27u\x1b[27u\x1b[27u\x10", "the palette", |screen| {
+        screen.contains("─ Commands ─")
+    })?;
     assert!(client.is_alternate_screen(), "{typed}");
     let screen = client.text();
     assert!(!screen.contains(['\u{202e}', '\u{2066}', '\u{9b}']), "{screen}");

@@ -17,7 +17,13 @@ fn session_of_100_000_events_is_opened_and_read_backwards() -> Result<()> {
     let mut host = scripted_host(&[])?.start_host()?;
     ensure!(host.terminate()?.success(), "the host did not stop in order");
     let directory = host.directory().to_owned();
-    let cold = ColdSessions { count: 1, agent: "scripted", cwd: &directory, events: EVENT_COUNT, waiting: None };
+    let cold = ColdSessions {
+        count: 1,
+        agent: "scripted",
+        cwd: &directory,
+        events: EVENT_COUNT,
+        waiting: None,
+    };
     let sessions = cold.write_to(&host.state_dir())?;
     let session = sessions.first().context("no session")?;
     host.restart()?;
@@ -29,12 +35,17 @@ fn session_of_100_000_events_is_opened_and_read_backwards() -> Result<()> {
         client.wait_for_text("Sessions")?;
         client.wait_for("the session in the list", |screen| screen.contains("scripted"))?;
         client.press("\r")?;
-        client.wait_for("the newest turn", |screen| screen.contains(&format!("This was {session}")))?;
-        let is_older = |screen: &str| (turns - 40..turns - 10).any(|turn| screen.contains(&format!("prompt-{turn}")));
+        client.wait_for("the newest turn", |screen| {
+            screen.contains(&format!("This was {session}"))
+        })?;
+        let is_older = |screen: &str| {
+            (turns - 40..turns - 10).any(|turn| screen.contains(&format!("prompt-{turn}")))
+        };
         client.press("\t")?;
         client.press_until("\x1b[5~", "an older turn", is_older)?;
         client.press("G")?;
-        client.wait_for("the end again", |screen| screen.contains(&format!("This was {session}")))?;
+        client
+            .wait_for("the end again", |screen| screen.contains(&format!("This was {session}")))?;
         client.press("i\x04")?;
         assert_eq!(client.finish()?.0, Some(0));
     }

@@ -51,7 +51,10 @@ async fn host_works_when_the_reader_of_its_log_hangs() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let pipe = make_pipe(folder.path())?;
     let mut reader = open_pipe(&pipe)?;
-    while reader.write(&[b'x'; 4096]).map_or_else(|error| error.kind() != ErrorKind::WouldBlock, |_| true) {}
+    while reader
+        .write(&[b'x'; 4096])
+        .map_or_else(|error| error.kind() != ErrorKind::WouldBlock, |_| true)
+    {}
     let (options, _script) = configure_verbose_host(&format!("exec 2>{}", pipe.display()))?;
     check_turn_and_stop(options.start_host()?).await
 }
@@ -65,7 +68,11 @@ fn make_pipe(folder: &Path) -> Result<std::path::PathBuf> {
 /// Opens both ends, so that neither this nor the host's open waits for the other.
 fn open_pipe(pipe: &Path) -> Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits();
-    Ok(fs::OpenOptions::new().read(true).write(true).custom_flags(flags.cast_signed()).open(pipe)?)
+    Ok(fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(flags.cast_signed())
+        .open(pipe)?)
 }
 
 #[tokio::test]
@@ -73,7 +80,15 @@ async fn stray_signals_do_not_end_the_host() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let pid = i32::try_from(host.pid()).ok().and_then(Pid::from_raw).context("no pid")?;
-    let stray = [Signal::HUP, Signal::USR1, Signal::USR2, Signal::XFSZ, Signal::XCPU, Signal::ALARM, Signal::VTALARM];
+    let stray = [
+        Signal::HUP,
+        Signal::USR1,
+        Signal::USR2,
+        Signal::XFSZ,
+        Signal::XCPU,
+        Signal::ALARM,
+        Signal::VTALARM,
+    ];
     for signal in stray.into_iter().chain([Signal::PROF, Signal::IO, Signal::PIPE]) {
         kill_process(pid, signal)?;
         let answer = stop_reason(client.send_prompt(&session, "echo still here").await);
@@ -85,7 +100,10 @@ async fn stray_signals_do_not_end_the_host() -> Result<()> {
 /// Returns the mask of the signals that a process ignores (Linux).
 fn ignored_signals(process: &str) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).context("no SigIgn")?;
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .context("no SigIgn")?;
     Ok(u64::from_str_radix(mask.trim(), 16)?)
 }
 
@@ -110,7 +128,8 @@ fn sigquit_stops_the_host_in_order() -> Result<()> {
 
 /// Reads a file of a process from `/proc`.
 fn proc_file(pid: u32, name: &str) -> Result<String> {
-    let bytes = fs::read(format!("/proc/{pid}/{name}")).with_context(|| format!("reading {name} of {pid}"))?;
+    let bytes = fs::read(format!("/proc/{pid}/{name}"))
+        .with_context(|| format!("reading {name} of {pid}"))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -129,12 +148,16 @@ fn ending_the_tree_of_the_starter_leaves_the_host_and_its_sessions_alive() -> Re
     let state = home.join("state");
     let verb = |arguments: &[&str]| {
         let mut command = wharf_command(arguments);
-        command.env("WHARF_STATE_DIR", &state).env("WHARF_LISTEN", "127.0.0.1:0").env("HOME", &home);
+        command
+            .env("WHARF_STATE_DIR", &state)
+            .env("WHARF_LISTEN", "127.0.0.1:0")
+            .env("HOME", &home);
         command.env("SECRET_OF_THE_STARTER", "x").current_dir("/usr");
         command
     };
     // An editor does it like this: it starts a bridge, which starts a host and stays.
-    let mut bridge = ChildGuard(verb(&["acp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
+    let mut bridge =
+        ChildGuard(verb(&["acp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
     let mut input = bridge.0.stdin.take().context("no stdin")?;
     let mut lines = BufReader::new(bridge.0.stdout.take().context("no stdout")?).lines();
     let mut answer = |method: &str, params: Value| -> Result<Value> {
@@ -151,7 +174,10 @@ fn ending_the_tree_of_the_starter_leaves_the_host_and_its_sessions_alive() -> Re
     let made = answer("session/new", serde_json::json!({ "cwd": home, "mcpServers": [] }))?;
     let session = made["sessionId"].as_str().context("no session")?;
     let status: Value = serde_json::from_slice(&verb(&["status", "--json"]).output()?.stdout)?;
-    let host = status["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).context("no pid")?;
+    let host = status["pid"]
+        .as_u64()
+        .and_then(|pid| u32::try_from(pid).ok())
+        .context("no pid")?;
     let _ended = KillOnDrop(host);
 
     let tree = processes::list_descendants(bridge.0.id());
@@ -194,10 +220,14 @@ async fn closing_the_terminal_does_not_end_the_host() -> Result<()> {
     let mut command = terminal_command(&line);
     command.env("WHARF_LOG", "trace").env("HOME", folder.path());
     let mut terminal = ChildGuard(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?);
-    let mut lines = BufReader::new(terminal.0.stdout.take().context("no stdout")?).lines().map_while(Result::ok);
+    let mut lines = BufReader::new(terminal.0.stdout.take().context("no stdout")?)
+        .lines()
+        .map_while(Result::ok);
     let pid: u32 = lines.next().context("no line")?.trim().parse()?;
     let _ended = KillOnDrop(pid);
-    let listening = lines.find(|line| line.starts_with('{')).context("the host did not say that it listens")?;
+    let listening = lines
+        .find(|line| line.starts_with('{'))
+        .context("the host did not say that it listens")?;
     let listening: Value = serde_json::from_str(&listening)?;
     drop(lines);
     drop(terminal);

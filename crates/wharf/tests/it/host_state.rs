@@ -19,13 +19,21 @@ async fn host_takes_no_prompt_and_stops_when_its_state_directory_is_deleted() ->
     let http = RestClient::new(&host);
     fs::remove_dir_all(host.state_dir())?;
     // The host may have ended already.
-    if let Ok(answer) = http.post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo lost" })).await {
+    if let Ok(answer) = http
+        .post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo lost" }))
+        .await
+    {
         assert!(answer.status >= 500, "a prompt was taken that nobody keeps: {answer:?}");
     }
     let status = host.wait_exit(WAIT_LIMIT)?;
     assert_eq!(status.code(), Some(1));
-    assert!(host.read_stderr().contains("was deleted, moved or replaced"), "{}", host.read_stderr());
-    processes::wait_gone(&agent, TREE_ENDS_WITHIN).map_err(|left| anyhow::anyhow!("left: {left:?}"))?;
+    assert!(
+        host.read_stderr().contains("was deleted, moved or replaced"),
+        "{}",
+        host.read_stderr()
+    );
+    processes::wait_gone(&agent, TREE_ENDS_WITHIN)
+        .map_err(|left| anyhow::anyhow!("left: {left:?}"))?;
     Ok(())
 }
 
@@ -56,8 +64,10 @@ async fn is_unreadable(http: &RestClient, session: &str) -> Result<()> {
         let fault = http.get(&format!("/sessions/{session}{path}")).await?.status_and_code();
         assert_eq!(fault, (503, "unreadable_session".to_owned()), "{path}");
     }
-    let fault =
-        http.post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo x" })).await?.status_and_code();
+    let fault = http
+        .post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo x" }))
+        .await?
+        .status_and_code();
     assert_eq!(fault, (503, "unreadable_session".to_owned()));
     Ok(())
 }
@@ -76,7 +86,11 @@ async fn swapped_logs_are_not_served_under_the_wrong_id() -> Result<()> {
     let http = RestClient::new(&host);
     is_unreadable(&http, &first).await?;
     is_unreadable(&http, &second).await?;
-    ensure!(host.read_stderr().contains(&format!("the log is that of session {second}")), "{}", host.read_stderr());
+    ensure!(
+        host.read_stderr().contains(&format!("the log is that of session {second}")),
+        "{}",
+        host.read_stderr()
+    );
     Ok(())
 }
 
@@ -84,7 +98,11 @@ async fn swapped_logs_are_not_served_under_the_wrong_id() -> Result<()> {
 fn make_newer(segment: &Path) -> Result<()> {
     let text = String::from_utf8(fs::read(segment)?)?;
     let (header, rest) = text.split_once('\n').context("no header")?;
-    let payload = header.split_once(' ').context("no checksum")?.1.replace("\"wharf_log\":1", "\"wharf_log\":99");
+    let payload = header
+        .split_once(' ')
+        .context("no checksum")?
+        .1
+        .replace("\"wharf_log\":1", "\"wharf_log\":99");
     fs::write(segment, format!("{:08x} {payload}\n{rest}", crc32(payload.as_bytes())))?;
     Ok(())
 }
@@ -114,7 +132,10 @@ async fn log_of_a_newer_version_is_unreadable_and_can_be_forgotten() -> Result<(
     assert_eq!(observer.delete(&format!("/sessions/{newer}")).await?.status_and_code().0, 403);
     http.delete(&format!("/sessions/{newer}")).await?.expect(200)?;
     assert!(!log::session_dir(&host, &newer).exists());
-    assert_eq!(http.get(&format!("/sessions/{newer}")).await?.status_and_code(), (404, "unknown_session".to_owned()));
+    assert_eq!(
+        http.get(&format!("/sessions/{newer}")).await?.status_and_code(),
+        (404, "unknown_session".to_owned())
+    );
     Ok(())
 }
 
@@ -148,7 +169,9 @@ async fn host_is_not_ready_while_its_state_cannot_be_read() -> Result<()> {
         while http.get("/readyz").await?.status != 200 {}
         anyhow::Ok(())
     };
-    tokio::time::timeout(WAIT_LIMIT, ready).await.context("it is never ready again")?
+    tokio::time::timeout(WAIT_LIMIT, ready)
+        .await
+        .context("it is never ready again")?
 }
 
 #[tokio::test]
@@ -164,7 +187,9 @@ async fn host_is_not_ready_while_its_state_cannot_be_listed_or_written() -> Resu
                 }
             }
         };
-        tokio::time::timeout(WAIT_LIMIT, told).await.with_context(|| format!("/readyz never says {expected}"))?
+        tokio::time::timeout(WAIT_LIMIT, told)
+            .await
+            .with_context(|| format!("/readyz never says {expected}"))?
     };
     // A file in place of the directory of all logs.
     let (workspaces, aside) = (host.state_dir().join("workspaces"), host.directory().join("aside"));
@@ -178,7 +203,11 @@ async fn host_is_not_ready_while_its_state_cannot_be_listed_or_written() -> Resu
     let probe = host.state_dir().join("probe");
     fs::create_dir(&probe)?;
     assert_eq!(wait_for(503).await?.status_and_code(), (503, "storage_failed".to_owned()));
-    ensure!(host.read_stderr().contains("the state directory cannot be used"), "{}", host.read_stderr());
+    ensure!(
+        host.read_stderr().contains("the state directory cannot be used"),
+        "{}",
+        host.read_stderr()
+    );
     fs::remove_dir(&probe)?;
     wait_for(200).await?;
     Ok(())

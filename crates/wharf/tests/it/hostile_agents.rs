@@ -7,8 +7,8 @@ use wharf_testkit::host::TestHost;
 use wharf_testkit::processes;
 
 use crate::{
-    TREE_ENDS_WITHIN, add_scripted_agent, add_section, connect_client_of, cwd, expect_error, log, open_session,
-    prompt_for_text, scripted_host, stop_reason,
+    TREE_ENDS_WITHIN, add_scripted_agent, add_section, connect_client_of, cwd, expect_error, log,
+    open_session, prompt_for_text, scripted_host, stop_reason,
 };
 
 /// A session that streams during the fault and must receive every update in order.
@@ -22,14 +22,24 @@ const STREAMED_UPDATES: u64 = 3_000;
 impl StreamingSession {
     async fn start(host: &TestHost) -> Result<Self> {
         let (client, session) = open_session(host).await?;
-        let streaming = client.start_prompt(&session, &format!("stream {STREAMED_UPDATES} 50 flush")).await;
+        let streaming = client
+            .start_prompt(&session, &format!("stream {STREAMED_UPDATES} 50 flush"))
+            .await;
         Ok(Self { client, streaming })
     }
 
     async fn finish_unharmed(self) -> Result<()> {
         assert_eq!(stop_reason(self.streaming.wait_answer().await)?, "end_turn");
-        let indices: Vec<u64> = self.client.received_frames().iter().filter_map(|frame| frame.chunk_index()).collect();
-        assert!(indices.into_iter().eq(0..STREAMED_UPDATES), "the other session's stream is not whole");
+        let indices: Vec<u64> = self
+            .client
+            .received_frames()
+            .iter()
+            .filter_map(|frame| frame.chunk_index())
+            .collect();
+        assert!(
+            indices.into_iter().eq(0..STREAMED_UPDATES),
+            "the other session's stream is not whole"
+        );
         Ok(())
     }
 }
@@ -37,14 +47,20 @@ impl StreamingSession {
 /// Returns the host's peak memory in KiB.
 fn peak_kib(host: &TestHost) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", host.pid()))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .context("no VmHWM")?;
     Ok(line.split_whitespace().next().context("no number")?.parse()?)
 }
 
 /// Returns the faults in the log, in order.
 fn list_faults(host: &TestHost, session: &str) -> Result<Vec<String>> {
     let events = log::list_events(host, session, "agent_faulted")?;
-    Ok(events.iter().map(|event| event["fault"].as_str().unwrap_or_default().to_owned()).collect())
+    Ok(events
+        .iter()
+        .map(|event| event["fault"].as_str().unwrap_or_default().to_owned())
+        .collect())
 }
 
 #[tokio::test]
@@ -53,7 +69,10 @@ async fn fifty_megabytes_without_a_line_break_are_one_fault_and_use_little_memor
     let (client, session) = open_session(&host).await?;
     let bystander = StreamingSession::start(&host).await?;
     let before = peak_kib(&host)?;
-    assert_eq!(prompt_for_text(&client, &session, "noline 50000000; malformed; echo and on").await?, "and on");
+    assert_eq!(
+        prompt_for_text(&client, &session, "noline 50000000; malformed; echo and on").await?,
+        "and on"
+    );
     let grown = peak_kib(&host)?.saturating_sub(before);
     assert!(grown < 24 * 1024, "the host grew by {grown} KiB");
     assert_eq!(list_faults(&host, &session)?, ["oversized"]);
@@ -65,7 +84,10 @@ async fn endless_line_stays_within_twice_the_default_limit_of_memory() -> Result
     let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let before = peak_kib(&host)?;
-    assert_eq!(prompt_for_text(&client, &session, "noline 50000000; malformed; echo and on").await?, "and on");
+    assert_eq!(
+        prompt_for_text(&client, &session, "noline 50000000; malformed; echo and on").await?,
+        "and on"
+    );
     let grown = peak_kib(&host)?.saturating_sub(before);
     assert!(grown < 80 * 1024, "the host grew by {grown} KiB");
     assert_eq!(list_faults(&host, &session)?, ["oversized"]);
@@ -78,7 +100,8 @@ async fn turn_can_be_cancelled_when_its_answer_is_lost_in_garbage() -> Result<()
     let host = add_section(options, "[limits]\nframe = \"1MiB\"").start_host()?;
     let (client, session) = open_session(&host).await?;
     let running = client.start_prompt(&session, "noline 2000000").await;
-    log::expect_event(&host, &session, "agent_faulted", |event| event["fault"] == "oversized").await?;
+    log::expect_event(&host, &session, "agent_faulted", |event| event["fault"] == "oversized")
+        .await?;
     client.cancel_turn(&session).await;
     assert_eq!(stop_reason(running.wait_answer().await)?, "cancelled");
     Ok(())
@@ -94,10 +117,22 @@ async fn garbage_is_logged_and_the_session_goes_on() -> Result<()> {
         client.send_prompt(&session, part).await?;
     }
     assert_eq!(prompt_for_text(&client, &session, "foreign; echo and on").await?, "and on");
-    let expected = ["malformed", "not_utf8", "oversized", "malformed", "malformed", "malformed", "foreign_session"];
+    let expected = [
+        "malformed",
+        "not_utf8",
+        "oversized",
+        "malformed",
+        "malformed",
+        "malformed",
+        "foreign_session",
+    ];
     assert_eq!(list_faults(&host, &session)?, expected);
     client.send_prompt(&session, "oversized 65536").await?;
-    assert_eq!(list_faults(&host, &session)?.len(), expected.len(), "a line of just the limit is none over it");
+    assert_eq!(
+        list_faults(&host, &session)?.len(),
+        expected.len(),
+        "a line of just the limit is none over it"
+    );
     bystander.finish_unharmed().await
 }
 
@@ -118,7 +153,8 @@ async fn an_agent_that_dies_in_the_middle_of_a_line_ends_its_session_only() -> R
     let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let bystander = StreamingSession::start(&host).await?;
-    let error = expect_error(client.send_prompt(&session, "stream 10; noline 1000; crash 9").await)?;
+    let error =
+        expect_error(client.send_prompt(&session, "stream 10; noline 1000; crash 9").await)?;
     assert_eq!(error.data["reason"], "agent_exited", "{error}");
     assert_eq!(client.chunk_texts().len(), 10);
     assert_eq!(list_faults(&host, &session)?, ["malformed"]);
@@ -129,16 +165,25 @@ async fn an_agent_that_dies_in_the_middle_of_a_line_ends_its_session_only() -> R
 
 async fn new_session(host: &TestHost, agent: &str) -> Result<CallFailure> {
     let client = connect_client_of(host, agent).await?;
-    expect_error(client.call_method("session/new", json!({ "cwd": cwd(host)?, "mcpServers": [] })).await)
+    expect_error(
+        client
+            .call_method("session/new", json!({ "cwd": cwd(host)?, "mcpServers": [] }))
+            .await,
+    )
 }
 
 #[tokio::test]
 async fn failed_start_of_an_agent_is_a_clear_error() -> Result<()> {
     // The timeout is long enough for the agents that do start, even on a busy machine.
     let options = scripted_host(&[])?.with_setting("start_timeout", "8s");
-    let options = options.with_agent("missing", &["no-such-agent-acp".to_owned(), "--acp".to_owned()]);
+    let options =
+        options.with_agent("missing", &["no-such-agent-acp".to_owned(), "--acp".to_owned()]);
     let options = options.with_agent("unspeaking", &["true".to_owned()]);
-    let options = add_scripted_agent(options, "dead", &["--stderr", "cannot find my key", "--exit-on-start", "42"])?;
+    let options = add_scripted_agent(
+        options,
+        "dead",
+        &["--stderr", "cannot find my key", "--exit-on-start", "42"],
+    )?;
     let options = add_scripted_agent(options, "mute", &["--hang-on", "initialize"])?;
     let options = add_scripted_agent(options, "slow", &["--hang-on", "session/new"])?;
     let options = add_scripted_agent(options, "dying", &["--die-on", "session/new"])?;
@@ -173,15 +218,22 @@ async fn failed_start_of_an_agent_is_a_clear_error() -> Result<()> {
         assert_eq!(ended["ending"]["reason"], "start_failed", "{ended}");
     }
     assert_eq!(prompt_for_text(&bystander, &session, "echo unharmed").await?, "unharmed");
-    let left: Vec<u32> =
-        processes::list_descendants(host.pid()).into_iter().filter(|pid| !running.contains(pid)).collect();
-    assert_eq!(processes::wait_gone(&left, TREE_ENDS_WITHIN), Ok(()), "agents that did not come up still run");
+    let left: Vec<u32> = processes::list_descendants(host.pid())
+        .into_iter()
+        .filter(|pid| !running.contains(pid))
+        .collect();
+    assert_eq!(
+        processes::wait_gone(&left, TREE_ENDS_WITHIN),
+        Ok(()),
+        "agents that did not come up still run"
+    );
     Ok(())
 }
 
 #[tokio::test]
 async fn unanswered_initialize_is_a_clear_error() -> Result<()> {
-    let options = scripted_host(&["--hang-on", "initialize"])?.with_setting("start_timeout", "500ms");
+    let options =
+        scripted_host(&["--hang-on", "initialize"])?.with_setting("start_timeout", "500ms");
     let host = options.start_host()?;
     let client = TestClient::connect(&host.ws_url(), host.token()).await?;
     let error = expect_error(client.initialize().await)?;

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use wharf_testkit::client::{Credentials, connect};
 
 use crate::http_client::{AcpHttpClient, initialize_message};
-use crate::{add_section, join_session, open_session, program, scripted_host, stop_reason, without_usage};
+use crate::{
+    add_section, join_session, open_session, program, scripted_host, stop_reason, without_usage,
+};
 
 const JSON_HEADER: (&str, &str) = ("content-type", "application/json");
 const ACCEPT_EVENTS_HEADER: (&str, &str) = ("accept", "text/event-stream");
@@ -18,9 +20,13 @@ fn list_request() -> Value {
 async fn initialize_makes_a_connection_and_is_answered_at_once() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = AcpHttpClient::new(&host, host.token());
-    let (first, second) = (http.post(&initialize_message()).await?, http.post(&initialize_message()).await?);
+    let (first, second) =
+        (http.post(&initialize_message()).await?, http.post(&initialize_message()).await?);
     assert_eq!((first.status, first.header("content-type")), (200, Some("application/json")));
-    assert_eq!((&first.json()["id"], &first.json()["result"]["protocolVersion"]), (&json!(0), &json!(1)));
+    assert_eq!(
+        (&first.json()["id"], &first.json()["result"]["protocolVersion"]),
+        (&json!(0), &json!(1))
+    );
     let (first, second) = (first.header("acp-connection-id"), second.header("acp-connection-id"));
     assert!(first.is_some_and(|id| id.len() > 30) && first != second, "{first:?} {second:?}");
     Ok(())
@@ -35,9 +41,17 @@ async fn message_after_initialize_is_accepted_with_202_and_answered_on_the_strea
     let mut own = http.open_stream(None, None).await?;
     assert_eq!(own.answer(5).await?["result"]["sessions"], json!([]));
     http.send(6, "_wharf/none", json!({})).await?;
-    assert_eq!(own.answer(6).await?["error"]["code"], -32601, "a refusal of content comes after 202 too");
+    assert_eq!(
+        own.answer(6).await?["error"]["code"],
+        -32601,
+        "a refusal of content comes after 202 too"
+    );
     http.deliver_message(&initialize_message()).await?;
-    assert_eq!(own.answer(0).await?["result"]["protocolVersion"], 1, "a second initialize is a message like any other");
+    assert_eq!(
+        own.answer(0).await?["result"]["protocolVersion"],
+        1,
+        "a second initialize is a message like any other"
+    );
     Ok(())
 }
 
@@ -46,7 +60,9 @@ async fn a_message_of_another_media_type_is_415() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = AcpHttpClient::open(&host).await?;
     let body = list_request().to_string();
-    for headers in [&[][..], &[("content-type", "text/plain")], &[("content-type", "application/jsonl")]] {
+    for headers in
+        [&[][..], &[("content-type", "text/plain")], &[("content-type", "application/jsonl")]]
+    {
         assert_eq!(http.send_http("POST", headers, &body).await?.status, 415, "{headers:?}");
     }
     let with_charset = [("content-type", "application/json; charset=utf-8")];
@@ -101,7 +117,10 @@ async fn missing_or_unknown_connection_id_is_refused() -> Result<()> {
         assert_eq!(http.post(&list_request()).await?.status, expected);
         assert_eq!(http.send_http("GET", &[ACCEPT_EVENTS_HEADER], "").await?.status, expected);
         let delete = http.send_http("DELETE", &[], "").await?;
-        assert_eq!((delete.status, delete.header("content-type")), (expected, Some("application/problem+json")));
+        assert_eq!(
+            (delete.status, delete.header("content-type")),
+            (expected, Some("application/problem+json"))
+        );
     }
     Ok(())
 }
@@ -110,7 +129,8 @@ async fn missing_or_unknown_connection_id_is_refused() -> Result<()> {
 async fn connection_id_of_another_token_is_refused() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = AcpHttpClient::open(&host).await?;
-    let made = program::wharf_command(&["token", "create", "--role", "admin", "--json", "--state-dir"]);
+    let made =
+        program::wharf_command(&["token", "create", "--role", "admin", "--json", "--state-dir"]);
     let made: Value = serde_json::from_slice(&{ made }.arg(host.state_dir()).output()?.stdout)?;
     let mut other = AcpHttpClient::new(&host, made["token"].as_str().context("no token")?);
     other.connection = http.connection.clone();
@@ -130,10 +150,21 @@ async fn session_header_is_optional_but_must_match_the_body() -> Result<()> {
     let (_own, mut events, session) = http.session(&host).await?;
     let prompt = json!([{ "type": "text", "text": "echo hi" }]);
     let params = json!({ "sessionId": session, "prompt": prompt });
-    let message = json!({ "jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": params });
+    let message =
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": params });
     let body = message.to_string();
-    assert_eq!(http.send_http("POST", &[JSON_HEADER, ("acp-session-id", "sess_other")], &body).await?.status, 400);
-    assert_eq!(http.send_http("POST", &[JSON_HEADER, ("acp-session-id", &session)], &body).await?.status, 202);
+    assert_eq!(
+        http.send_http("POST", &[JSON_HEADER, ("acp-session-id", "sess_other")], &body)
+            .await?
+            .status,
+        400
+    );
+    assert_eq!(
+        http.send_http("POST", &[JSON_HEADER, ("acp-session-id", &session)], &body)
+            .await?
+            .status,
+        202
+    );
     assert_eq!(events.answer(2).await?["result"]["stopReason"], "end_turn");
     http.send_prompt(3, &session, "echo again").await?;
     events.text("again").await?;
@@ -154,8 +185,12 @@ async fn delete_ends_the_connection_and_the_session_lives_on() -> Result<()> {
     assert_eq!(http.post(&list_request()).await?.status, 404);
 
     let other = join_session(&host, &session).await?;
-    let status = without_usage(other.call_method("session/status", json!({ "sessionId": session })).await?);
-    assert_eq!(status["_meta"]["wharf"], json!({ "turn": "running", "clients": 1, "resumable": true }));
+    let status =
+        without_usage(other.call_method("session/status", json!({ "sessionId": session })).await?);
+    assert_eq!(
+        status["_meta"]["wharf"],
+        json!({ "turn": "running", "clients": 1, "resumable": true })
+    );
     other.send_notification("_go", json!({ "sessionId": session })).await;
     other.expect_text("after").await;
     Ok(())
@@ -164,8 +199,14 @@ async fn delete_ends_the_connection_and_the_session_lives_on() -> Result<()> {
 #[tokio::test]
 async fn a_websocket_has_a_connection_id_too() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
-    let (_socket, response) = connect(&host.ws_url(), &Credentials::Bearer(host.token().to_owned())).await?;
-    let id = response.headers().get("acp-connection-id").context("no id")?.to_str()?.to_owned();
+    let (_socket, response) =
+        connect(&host.ws_url(), &Credentials::Bearer(host.token().to_owned())).await?;
+    let id = response
+        .headers()
+        .get("acp-connection-id")
+        .context("no id")?
+        .to_str()?
+        .to_owned();
     let mut http = AcpHttpClient::new(&host, host.token());
     http.connection = Some(id);
     assert_eq!(http.post(&list_request()).await?.status, 404, "it is the socket's alone");
@@ -178,11 +219,14 @@ async fn a_permission_is_asked_on_the_stream_and_answered_by_a_post() -> Result<
     let http = AcpHttpClient::open(&host).await?;
     let (_own, mut events, session) = http.session(&host).await?;
     http.send_prompt(2, &session, "ask").await?;
-    let ask = events.expect("a permission", |event| event.data["method"] == "session/request_permission").await?;
+    let ask = events
+        .expect("a permission", |event| event.data["method"] == "session/request_permission")
+        .await?;
     assert_eq!(ask.data["params"]["sessionId"], session.as_str());
     let chosen = json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } });
     // Official clients send no session header here: the id identifies the request that is answered.
-    http.deliver_message(&json!({ "jsonrpc": "2.0", "id": ask.data["id"], "result": chosen })).await?;
+    http.deliver_message(&json!({ "jsonrpc": "2.0", "id": ask.data["id"], "result": chosen }))
+        .await?;
     events.text("chosen: allow_once").await?;
     assert_eq!(events.answer(2).await?["result"]["stopReason"], "end_turn");
     http.send_prompt(3, &session, "hang").await?;
@@ -203,16 +247,23 @@ async fn a_websocket_and_an_http_client_share_a_session() -> Result<()> {
 
     let running = socket.start_prompt(&session, "echo one; ask").await;
     let asked = socket.expect_request("session/request_permission").await;
-    let ask = events.expect("a permission", |event| event.data["method"] == "session/request_permission").await?;
+    let ask = events
+        .expect("a permission", |event| event.data["method"] == "session/request_permission")
+        .await?;
     let chosen = json!({ "outcome": { "outcome": "selected", "optionId": "reject_once" } });
-    http.deliver_message(&json!({ "jsonrpc": "2.0", "id": ask.data["id"], "result": chosen })).await?;
+    http.deliver_message(&json!({ "jsonrpc": "2.0", "id": ask.data["id"], "result": chosen }))
+        .await?;
     let withdrawn = socket.expect_notification("$/cancel_request").await;
     assert_eq!(&withdrawn.params()["requestId"], asked.id());
     assert_eq!(stop_reason(running.wait_answer().await)?, "end_turn");
 
     http.send_prompt(2, &session, "stream 300").await?;
-    let seen: Vec<String> =
-        events.until_answer(2).await?.iter().filter_map(|event| event.text().map(str::to_owned)).collect();
+    let seen: Vec<String> = events
+        .until_answer(2)
+        .await?
+        .iter()
+        .filter_map(|event| event.text().map(str::to_owned))
+        .collect();
     socket.expect("the last chunk", |frame| frame.chunk_index() == Some(299)).await;
     assert_eq!(socket.chunk_texts()[1..], seen[..], "both saw the same from the choice on");
     Ok(())

@@ -44,7 +44,8 @@ impl Http2Client<'_> {
     }
 
     async fn post(&mut self, message: &Value) -> Result<(StatusCode, HeaderMap, RecvStream)> {
-        self.send_http("POST", &[("content-type", "application/json")], message.to_string()).await
+        self.send_http("POST", &[("content-type", "application/json")], message.to_string())
+            .await
     }
 
     async fn send(&mut self, id: u64, method: &str, params: Value) -> Result<()> {
@@ -60,10 +61,14 @@ async fn read_until_answer(stream: &mut RecvStream, id: u64) -> Result<(String, 
     let mut text = String::new();
     let mut looked_at = 0;
     loop {
-        let chunk = tokio::time::timeout(WAIT_LIMIT, stream.data()).await?.context("the stream ended")??;
+        let chunk = tokio::time::timeout(WAIT_LIMIT, stream.data())
+            .await?
+            .context("the stream ended")??;
         stream.flow_control().release_capacity(chunk.len())?;
         text.push_str(std::str::from_utf8(&chunk)?);
-        let complete = text[looked_at..].split_inclusive("\n\n").filter(|event| event.ends_with("\n\n"));
+        let complete = text[looked_at..]
+            .split_inclusive("\n\n")
+            .filter(|event| event.ends_with("\n\n"));
         for data in complete.filter_map(|event| event.split_once("data: ")).map(|(_, data)| data) {
             let message: Value = serde_json::from_str(data)?;
             if message["id"] == id && message.get("method").is_none() {
@@ -88,7 +93,9 @@ async fn a_client_works_over_http2_by_prior_knowledge() -> Result<()> {
     let events = ("accept", "text/event-stream");
     let (status, _, mut own) = client.send_http("GET", &[events], String::new()).await?;
     assert_eq!(status, 200);
-    client.send(1, "session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await?;
+    client
+        .send(1, "session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] }))
+        .await?;
     let (_, opened) = read_until_answer(&mut own, 1).await?;
     let session = opened["result"]["sessionId"].as_str().context(opened.to_string())?;
     let both = [events, ("acp-session-id", session)];
@@ -96,13 +103,17 @@ async fn a_client_works_over_http2_by_prior_knowledge() -> Result<()> {
     assert_eq!((status, headers["content-type"].to_str()?), (StatusCode::OK, "text/event-stream"));
 
     let prompt = json!([{ "type": "text", "text": "stream 2000 300" }]);
-    client.send(2, "session/prompt", json!({ "sessionId": session, "prompt": prompt })).await?;
+    client
+        .send(2, "session/prompt", json!({ "sessionId": session, "prompt": prompt }))
+        .await?;
     let (text, answer) = read_until_answer(&mut stream, 2).await?;
     assert_eq!(answer["result"]["stopReason"], "end_turn");
     assert_eq!(text.matches("agent_message_chunk").count(), 2000);
     let (status, ..) = client.send_http("DELETE", &[], String::new()).await?;
     assert_eq!(status, 202);
-    let rest = tokio::time::timeout(WAIT_LIMIT, stream.data()).await.context("its streams do not end")?;
+    let rest = tokio::time::timeout(WAIT_LIMIT, stream.data())
+        .await
+        .context("its streams do not end")?;
     assert!(rest.is_none_or(|rest| rest.is_ok_and(|rest| rest.is_empty())));
     Ok(())
 }

@@ -28,7 +28,10 @@ pub(crate) struct AcpHttpAnswer {
 
 impl AcpHttpAnswer {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -53,7 +56,9 @@ impl AcpStreamEvent {
 
     pub(crate) fn text(&self) -> Option<&str> {
         let update = &self.data["params"]["update"];
-        update["content"]["text"].as_str().filter(|_| update["sessionUpdate"] == "agent_message_chunk")
+        update["content"]["text"]
+            .as_str()
+            .filter(|_| update["sessionUpdate"] == "agent_message_chunk")
     }
 }
 
@@ -73,12 +78,18 @@ impl AcpHttpClient {
     }
 
     /// Creates a session and opens both streams.
-    pub(crate) async fn session(&self, host: &TestHost) -> Result<(AcpEventStream, AcpEventStream, String)> {
+    pub(crate) async fn session(
+        &self,
+        host: &TestHost,
+    ) -> Result<(AcpEventStream, AcpEventStream, String)> {
         let mut own = self.open_stream(None, None).await?;
         let params = json!({ "cwd": crate::cwd(host)?, "mcpServers": [] });
         self.send(1, "session/new", params).await?;
         let opened = own.answer(1).await?;
-        let session = opened["result"]["sessionId"].as_str().with_context(|| opened.to_string())?.to_owned();
+        let session = opened["result"]["sessionId"]
+            .as_str()
+            .with_context(|| opened.to_string())?
+            .to_owned();
         let events = self.open_stream(Some(&session), None).await?;
         Ok((own, events, session))
     }
@@ -94,7 +105,10 @@ impl AcpHttpClient {
 
     /// Sends a request, which must be accepted.
     pub(crate) async fn send(&self, id: u64, method: &str, params: Value) -> Result<()> {
-        self.deliver_message(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await
+        self.deliver_message(
+            &json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }),
+        )
+        .await
     }
 
     /// Sends a message that must be accepted with 202 and an empty body.
@@ -106,7 +120,8 @@ impl AcpHttpClient {
 
     pub(crate) async fn send_prompt(&self, id: u64, session: &str, text: &str) -> Result<()> {
         let prompt = json!([{ "type": "text", "text": text }]);
-        self.send(id, "session/prompt", json!({ "sessionId": session, "prompt": prompt })).await
+        self.send(id, "session/prompt", json!({ "sessionId": session, "prompt": prompt }))
+            .await
     }
 
     pub(crate) async fn load_session(&self, id: u64, session: &str, host: &TestHost) -> Result<()> {
@@ -115,7 +130,12 @@ impl AcpHttpClient {
     }
 
     /// Sends any request, with the token and the connection id.
-    pub(crate) async fn send_http(&self, method: &str, headers: &[(&str, &str)], body: &str) -> Result<AcpHttpAnswer> {
+    pub(crate) async fn send_http(
+        &self,
+        method: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Result<AcpHttpAnswer> {
         let (mut stream, status, headers) = self.exchange_head(method, headers, body).await?;
         let mut body = Vec::new();
         tokio::time::timeout(WAIT_LIMIT, stream.read_to_end(&mut body))
@@ -125,13 +145,20 @@ impl AcpHttpClient {
     }
 
     /// Opens the stream of the connection or of a session, after the given event.
-    pub(crate) async fn open_stream(&self, session: Option<&str>, last: Option<&str>) -> Result<AcpEventStream> {
+    pub(crate) async fn open_stream(
+        &self,
+        session: Option<&str>,
+        last: Option<&str>,
+    ) -> Result<AcpEventStream> {
         let mut headers = vec![("accept", "text/event-stream")];
         headers.extend(session.map(|session| ("acp-session-id", session)));
         headers.extend(last.map(|last| ("last-event-id", last)));
         let (stream, status, headers) = self.exchange_head("GET", &headers, "").await?;
         ensure!(status == 200, "the stream was refused with {status}");
-        ensure!(headers.contains(&("content-type".to_owned(), "text/event-stream".to_owned())), "{headers:?}");
+        ensure!(
+            headers.contains(&("content-type".to_owned(), "text/event-stream".to_owned())),
+            "{headers:?}"
+        );
         Ok(AcpEventStream {
             stream,
             text: String::new(),
@@ -148,8 +175,12 @@ impl AcpHttpClient {
         body: &str,
     ) -> Result<(BufReader<TcpStream>, u16, Vec<(String, String)>)> {
         let mut stream = TcpStream::connect(&self.authority).await?;
-        let mut head = format!("{method} /acp HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n", self.authority);
-        head.push_str(&format!("authorization: Bearer {}\r\ncookie: seen=1; other=2\r\n", self.token));
+        let mut head =
+            format!("{method} /acp HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n", self.authority);
+        head.push_str(&format!(
+            "authorization: Bearer {}\r\ncookie: seen=1; other=2\r\n",
+            self.token
+        ));
         if let Some(connection) = &self.connection {
             head.push_str(&format!("acp-connection-id: {connection}\r\n"));
         }
@@ -162,11 +193,17 @@ impl AcpHttpClient {
         stream.write_all(format!("{head}\r\n{body}").as_bytes()).await?;
         let mut stream = BufReader::new(stream);
         let status = split_line(&mut stream, WAIT_LIMIT).await?;
-        let status = status.split(' ').nth(1).and_then(|code| code.parse().ok()).context(status.clone())?;
+        let status = status
+            .split(' ')
+            .nth(1)
+            .and_then(|code| code.parse().ok())
+            .context(status.clone())?;
         let mut headers = Vec::new();
         loop {
             let line = split_line(&mut stream, WAIT_LIMIT).await?;
-            let Some((name, value)) = line.split_once(": ") else { return Ok((stream, status, headers)) };
+            let Some((name, value)) = line.split_once(": ") else {
+                return Ok((stream, status, headers));
+            };
             headers.push((name.to_ascii_lowercase(), value.to_owned()));
         }
     }
@@ -174,7 +211,9 @@ impl AcpHttpClient {
 
 async fn split_line(stream: &mut BufReader<TcpStream>, limit: Duration) -> Result<String> {
     let mut line = String::new();
-    tokio::time::timeout(limit, stream.read_line(&mut line)).await.context("nothing came")??;
+    tokio::time::timeout(limit, stream.read_line(&mut line))
+        .await
+        .context("nothing came")??;
     Ok(line.trim_end().to_owned())
 }
 
@@ -200,12 +239,16 @@ impl AcpEventStream {
     /// Returns the next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<AcpStreamEvent>> {
         while self.ready.is_empty() {
-            let size = usize::from_str_radix(&split_line(&mut self.stream, self.patience).await?, 16).unwrap_or(0);
+            let size =
+                usize::from_str_radix(&split_line(&mut self.stream, self.patience).await?, 16)
+                    .unwrap_or(0);
             if size == 0 {
                 return Ok(None);
             }
             let mut chunk = vec![0; size + 2];
-            tokio::time::timeout(WAIT_LIMIT, self.stream.read_exact(&mut chunk)).await.context("a chunk was cut")??;
+            tokio::time::timeout(WAIT_LIMIT, self.stream.read_exact(&mut chunk))
+                .await
+                .context("a chunk was cut")??;
             self.text.push_str(std::str::from_utf8(&chunk[..size])?);
             while let Some((event, rest)) = self.text.split_once("\n\n") {
                 self.ready.extend(parse_event(event)?);
@@ -229,7 +272,8 @@ impl AcpEventStream {
         fits: impl Fn(&AcpStreamEvent) -> bool,
     ) -> Result<AcpStreamEvent> {
         loop {
-            let event = self.next().await?.with_context(|| format!("the stream ended before {what}"))?;
+            let event =
+                self.next().await?.with_context(|| format!("the stream ended before {what}"))?;
             if fits(&event) {
                 return Ok(event);
             }
@@ -238,7 +282,8 @@ impl AcpEventStream {
 
     /// Reads until the answer to this request.
     pub(crate) async fn answer(&mut self, id: u64) -> Result<Value> {
-        let answers = |event: &AcpStreamEvent| event.data.get("method").is_none() && event.data["id"] == id;
+        let answers =
+            |event: &AcpStreamEvent| event.data.get("method").is_none() && event.data["id"] == id;
         Ok(self.expect(&format!("the answer to {id}"), answers).await?.data)
     }
 
@@ -246,7 +291,10 @@ impl AcpEventStream {
     pub(crate) async fn until_answer(&mut self, id: u64) -> Result<Vec<AcpStreamEvent>> {
         let mut events = Vec::new();
         loop {
-            let event = self.next().await?.with_context(|| format!("the stream ended before the answer to {id}"))?;
+            let event = self
+                .next()
+                .await?
+                .with_context(|| format!("the stream ended before the answer to {id}"))?;
             let is_it = event.data.get("method").is_none() && event.data["id"] == id;
             events.push(event);
             if is_it {

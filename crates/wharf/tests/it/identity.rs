@@ -14,8 +14,8 @@ use wharf_testkit::{WAIT_LIMIT, polling, processes, program};
 use crate::mcp_client::Mcp;
 use crate::rest::{spawn_session, wait_for_session, wait_until_idle};
 use crate::{
-    add_section, connect_client, connect_client_with, cwd, expect_error, log, open_session, prompt_for_text,
-    scripted_host,
+    add_section, connect_client, connect_client_with, cwd, expect_error, log, open_session,
+    prompt_for_text, scripted_host,
 };
 
 /// A session whose agent calls the host.
@@ -58,9 +58,18 @@ impl CallingAgent {
     }
 }
 
-pub(crate) async fn token_of(client: &TestClient, session: &str, host: &TestHost) -> Result<String> {
+pub(crate) async fn token_of(
+    client: &TestClient,
+    session: &str,
+    host: &TestHost,
+) -> Result<String> {
     let file = host.directory().join(format!("token of {session}"));
-    prompt_for_text(client, session, &format!(r#"sh printf %s "$WHARF_TOKEN" > '{}'"#, file.display())).await?;
+    prompt_for_text(
+        client,
+        session,
+        &format!(r#"sh printf %s "$WHARF_TOKEN" > '{}'"#, file.display()),
+    )
+    .await?;
     let token = fs::read_to_string(&file)?;
     fs::remove_file(file)?;
     Ok(token)
@@ -72,15 +81,26 @@ fn call_command(arguments: &str) -> Result<String> {
 }
 
 fn parse_response(said: &str) -> Result<(u16, Value)> {
-    let (status, body) = said.trim_end().split_once(' ').with_context(|| format!("no status: {said:?}"))?;
+    let (status, body) = said
+        .trim_end()
+        .split_once(' ')
+        .with_context(|| format!("no status: {said:?}"))?;
     // The body may be chunked, with lengths between the chunks.
     let json = body.find(['{', '[']).map_or("", |begin| &body[begin..]);
     let json = &json[..json.rfind(['}', ']']).map_or(0, |end| end + 1)];
-    Ok((status.parse().with_context(|| said.to_owned())?, serde_json::from_str(json).unwrap_or_default()))
+    Ok((
+        status.parse().with_context(|| said.to_owned())?,
+        serde_json::from_str(json).unwrap_or_default(),
+    ))
 }
 
 pub(crate) fn list_ids(listed: &Value) -> Vec<&str> {
-    listed["sessions"].as_array().into_iter().flatten().filter_map(|session| session["id"].as_str()).collect()
+    listed["sessions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|session| session["id"].as_str())
+        .collect()
 }
 
 #[tokio::test]
@@ -88,13 +108,24 @@ async fn every_agent_gets_its_session_id_and_a_token_of_its_own() -> Result<()> 
     let host = scripted_host(&[])?.start_host()?;
     let [one, two] = [CallingAgent::new(&host).await?, CallingAgent::new(&host).await?];
     for agent in [&one, &two] {
-        assert_eq!(agent.sh("echo $WHARF_SESSION $WHARF_URL").await?, format!("{} {}\n", agent.session, host.url()));
-        assert_eq!(agent.sh("echo $WHARF_STATE_DIR").await?.trim_end(), host.state_dir().to_str().context("odd")?);
+        assert_eq!(
+            agent.sh("echo $WHARF_SESSION $WHARF_URL").await?,
+            format!("{} {}\n", agent.session, host.url())
+        );
+        assert_eq!(
+            agent.sh("echo $WHARF_STATE_DIR").await?.trim_end(),
+            host.state_dir().to_str().context("odd")?
+        );
     }
     let (first, second) = (one.token(&host).await?, two.token(&host).await?);
-    ensure!(first.starts_with("wharf_agent_") && first.len() == 64 && first != second, "{first} {second}");
+    ensure!(
+        first.starts_with("wharf_agent_") && first.len() == 64 && first != second,
+        "{first} {second}"
+    );
     // Each of the agent's terminals has a token of its own, which ends with the terminal.
-    let said = prompt_for_text(&one.client, &one.session, "terminal echo $WHARF_SESSION ${#WHARF_TOKEN}").await?;
+    let said =
+        prompt_for_text(&one.client, &one.session, "terminal echo $WHARF_SESSION ${#WHARF_TOKEN}")
+            .await?;
     ensure!(said.contains(&format!("{} 64", one.session)), "{said}");
     Ok(())
 }
@@ -103,11 +134,15 @@ async fn every_agent_gets_its_session_id_and_a_token_of_its_own() -> Result<()> 
 async fn prestarted_agent_gets_the_identity_of_its_session() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let here = cwd(&host)?;
-    let told_where = connect_client_with(&host, json!({}), json!({ "wharf": { "cwd": here } })).await?;
-    let greeted = told_where.received_frames().remove(0).body["result"]["_meta"]["scripted"]["pid"].take();
+    let told_where =
+        connect_client_with(&host, json!({}), json!({ "wharf": { "cwd": here } })).await?;
+    let greeted =
+        told_where.received_frames().remove(0).body["result"]["_meta"]["scripted"]["pid"].take();
     let pid = greeted.as_u64().context("no pid")?;
     let environment = fs::read(format!("/proc/{pid}/environ"))?;
-    let token = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"WHARF_TOKEN="));
+    let token = environment
+        .split(|byte| *byte == 0)
+        .find_map(|entry| entry.strip_prefix(b"WHARF_TOKEN="));
     let early = RestClient::with_token(&host, std::str::from_utf8(token.context("no token")?)?);
     assert_eq!(
         early.get("/sessions").await?.status_and_code(),
@@ -116,7 +151,10 @@ async fn prestarted_agent_gets_the_identity_of_its_session() -> Result<()> {
     );
     let session = told_where.new_session(&here).await?;
     assert_eq!(prompt_for_text(&told_where, &session, "pid").await?, format!("pid {greeted}"));
-    assert_eq!(prompt_for_text(&told_where, &session, "env WHARF_SESSION").await?, format!("WHARF_SESSION={session}"));
+    assert_eq!(
+        prompt_for_text(&told_where, &session, "env WHARF_SESSION").await?,
+        format!("WHARF_SESSION={session}")
+    );
     let http = RestClient::with_token(&host, &token_of(&told_where, &session, &host).await?);
     assert_eq!(http.token(), early.token());
     assert_eq!(list_ids(&http.get("/sessions").await?.expect(200)?), [&session]);
@@ -126,17 +164,23 @@ async fn prestarted_agent_gets_the_identity_of_its_session() -> Result<()> {
 #[tokio::test]
 async fn clients_and_adapters_cannot_set_the_identity_of_an_agent() -> Result<()> {
     let names = ["WHARF_SESSION", "WHARF_TOKEN"];
-    let mut options =
-        add_section(scripted_host(&[])?, "env = { WHARF_SESSION = \"adapters\", WHARF_TOKEN = \"adapters\" }");
+    let mut options = add_section(
+        scripted_host(&[])?,
+        "env = { WHARF_SESSION = \"adapters\", WHARF_TOKEN = \"adapters\" }",
+    );
     options.environment.extend(names.map(|name| (name.into(), "hosts".into())));
     // These keys go before the table of the agent.
     let config = options.config.take().unwrap_or_default();
-    options.config = Some(format!("env_passthrough = [\"WHARF_SESSION\", \"WHARF_TOKEN\"]\n{config}"));
+    options.config =
+        Some(format!("env_passthrough = [\"WHARF_SESSION\", \"WHARF_TOKEN\"]\n{config}"));
     let host = options.start_host()?;
     let env = json!({ "WHARF_SESSION": "callers", "WHARF_TOKEN": "callers" });
     let client = connect_client_with(&host, json!({}), json!({ "wharf": { "env": env } })).await?;
     let session = client.new_session(&cwd(&host)?).await?;
-    assert_eq!(prompt_for_text(&client, &session, "env WHARF_SESSION").await?, format!("WHARF_SESSION={session}"));
+    assert_eq!(
+        prompt_for_text(&client, &session, "env WHARF_SESSION").await?,
+        format!("WHARF_SESSION={session}")
+    );
     assert!(token_of(&client, &session, &host).await?.starts_with("wharf_agent_"));
     Ok(())
 }
@@ -150,8 +194,12 @@ async fn agent_token_appears_only_in_the_agents_environment() -> Result<()> {
     agent.http(&host).await?.get("/sessions").await?.expect(200)?;
     let user = RestClient::new(&host);
     let session = &agent.session;
-    for path in ["/debug/sessions", "/metrics", &format!("/sessions/{session}"), &format!("/sessions/{session}/events")]
-    {
+    for path in [
+        "/debug/sessions",
+        "/metrics",
+        &format!("/sessions/{session}"),
+        &format!("/sessions/{session}/events"),
+    ] {
         let answer = user.get(path).await?;
         ensure!(!answer.body.contains(secret), "{path}");
     }
@@ -161,17 +209,27 @@ async fn agent_token_appears_only_in_the_agents_environment() -> Result<()> {
         let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         ensure!(!String::from_utf8_lossy(&arguments).contains(secret), "in the arguments of {pid}");
     }
-    ensure!(!host.read_stderr().contains(secret) && !host.read_stdout().contains(secret), "in the host's own log");
+    ensure!(
+        !host.read_stderr().contains(secret) && !host.read_stdout().contains(secret),
+        "in the host's own log"
+    );
     let files = read_files(&host.state_dir())?;
     ensure!(files.len() > 3, "{files:?}");
     for file in files {
-        let holds = fs::read(&file).unwrap_or_default().windows(secret.len()).any(|part| part == secret.as_bytes());
+        let holds = fs::read(&file)
+            .unwrap_or_default()
+            .windows(secret.len())
+            .any(|part| part == secret.as_bytes());
         ensure!(!holds, "in {}", file.display());
     }
     // If the agent prints its token after all, the output lines do not contain it.
     prompt_for_text(&agent.client, session, "env WHARF_TOKEN").await?;
     let output = user.get(&format!("/sessions/{session}/output")).await?;
-    ensure!(output.body.contains("WHARF_TOKEN=") && !output.body.contains(secret), "{}", output.body);
+    ensure!(
+        output.body.contains("WHARF_TOKEN=") && !output.body.contains(secret),
+        "{}",
+        output.body
+    );
     Ok(())
 }
 
@@ -179,7 +237,9 @@ async fn agent_token_appears_only_in_the_agents_environment() -> Result<()> {
 struct FullTracing;
 
 impl FullTracing {
-    fn with_debug_log(mut options: wharf_testkit::host::HostOptions) -> wharf_testkit::host::HostOptions {
+    fn with_debug_log(
+        mut options: wharf_testkit::host::HostOptions,
+    ) -> wharf_testkit::host::HostOptions {
         options.environment.push(("WHARF_LOG".into(), "trace".into()));
         options
     }
@@ -210,28 +270,58 @@ async fn agent_sees_its_own_session_only() -> Result<()> {
         let answer = http.get(&format!("/sessions/{other}{part}")).await?;
         assert_eq!(answer.status_and_code(), (404, "unknown_session".to_owned()), "{part}");
     }
-    assert_eq!(http.send_until_stream("GET", &format!("/sessions/{other}/stream"), &[], "").await?.status, 404);
-    let snapshot = http.open_stream("/sessions/stream", None).await?.next().await?.context("no snapshot")?;
+    assert_eq!(
+        http.send_until_stream("GET", &format!("/sessions/{other}/stream"), &[], "")
+            .await?
+            .status,
+        404
+    );
+    let snapshot = http
+        .open_stream("/sessions/stream", None)
+        .await?
+        .next()
+        .await?
+        .context("no snapshot")?;
     assert_eq!(list_ids(&snapshot.data), [own]);
     for path in ["/host", "/debug/sessions", "/metrics", "/workspaces", "/no/such"] {
-        assert_eq!(http.get(path).await?.status_and_code(), (403, "not_for_agents".to_owned()), "{path}");
+        assert_eq!(
+            http.get(path).await?.status_and_code(),
+            (403, "not_for_agents".to_owned()),
+            "{path}"
+        );
     }
     assert_eq!(http.get("/adapters").await?.expect(200)?, json!({ "adapters": [] }));
     let mut mcp = Mcp::over_http(http.clone());
     assert_eq!(list_ids(&mcp.call_tool("list_agent_sessions", json!({})).await?), [own]);
     let unseen = json!({ "sessionId": other });
     for tool in ["get_agent_session_output", "wait_agent_session"] {
-        assert_eq!(mcp.call_for_refusal(tool, unseen.clone()).await?.0, "unknown_session", "{tool}");
+        assert_eq!(
+            mcp.call_for_refusal(tool, unseen.clone()).await?.0,
+            "unknown_session",
+            "{tool}"
+        );
     }
     let acp = TestClient::connect(&host.ws_url(), http.token()).await?;
     acp.initialize().await?;
-    let listed = acp.call_method("session/list", json!({ "_meta": { "wharf": { "all": true } } })).await?;
-    let listed: Vec<&Value> =
-        listed["sessions"].as_array().into_iter().flatten().map(|one| &one["sessionId"]).collect();
+    let listed = acp
+        .call_method("session/list", json!({ "_meta": { "wharf": { "all": true } } }))
+        .await?;
+    let listed: Vec<&Value> = listed["sessions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|one| &one["sessionId"])
+        .collect();
     assert_eq!(listed, [own]);
     assert_eq!(acp.call_method("session/status", unseen.clone()).await?["status"], "not_found");
-    for (method, code) in [("session/load", -32002), ("session/resume", -32002), ("session/attach", -32001)] {
-        assert_eq!(expect_error(acp.call_method(method, unseen.clone()).await)?.code, code, "{method}");
+    for (method, code) in
+        [("session/load", -32002), ("session/resume", -32002), ("session/attach", -32001)]
+    {
+        assert_eq!(
+            expect_error(acp.call_method(method, unseen.clone()).await)?.code,
+            code,
+            "{method}"
+        );
     }
     acp.call_method("session/attach", json!({ "sessionId": own })).await?;
     assert_eq!(prompt_for_text(&agent.client, own, "echo seen").await?, "seen");
@@ -248,7 +338,9 @@ async fn agent_has_read_only_access() -> Result<()> {
     let (http, own) = (agent.http(&host).await?, agent.session.as_str());
     let here = cwd(&host)?;
     let say = json!({ "prompt": "echo mine" });
-    for (session, fault) in [(own, (403, "observer".to_owned())), (&other, (404, "unknown_session".to_owned()))] {
+    for (session, fault) in
+        [(own, (403, "observer".to_owned())), (&other, (404, "unknown_session".to_owned()))]
+    {
         for verb in ["prompt", "interrupt", "kill"] {
             assert_eq!(
                 http.post(&format!("/sessions/{session}/{verb}"), &say).await?.status_and_code(),
@@ -257,7 +349,11 @@ async fn agent_has_read_only_access() -> Result<()> {
             );
         }
         for verb in ["resume", "queue/prm_1"] {
-            assert_eq!(http.post(&format!("/sessions/{session}/{verb}"), &say).await?.status, 403, "{verb}");
+            assert_eq!(
+                http.post(&format!("/sessions/{session}/{verb}"), &say).await?.status,
+                403,
+                "{verb}"
+            );
         }
         assert_eq!(
             http.delete(&format!("/sessions/{session}")).await?.status_and_code(),
@@ -265,16 +361,30 @@ async fn agent_has_read_only_access() -> Result<()> {
         );
     }
     let start = json!({ "adapter": "scripted", "cwd": here });
-    assert_eq!(http.post("/sessions/agent", &start).await?.status_and_code(), (403, "delegation_denied".to_owned()));
-    assert_eq!(http.post_empty("/stop").await?.status_and_code(), (403, "not_for_agents".to_owned()));
+    assert_eq!(
+        http.post("/sessions/agent", &start).await?.status_and_code(),
+        (403, "delegation_denied".to_owned())
+    );
+    assert_eq!(
+        http.post_empty("/stop").await?.status_and_code(),
+        (403, "not_for_agents".to_owned())
+    );
     let workspace = json!({ "slug": "mine", "path": here });
-    assert_eq!(http.post("/workspaces", &workspace).await?.status_and_code(), (403, "not_for_agents".to_owned()));
+    assert_eq!(
+        http.post("/workspaces", &workspace).await?.status_and_code(),
+        (403, "not_for_agents".to_owned())
+    );
     let mut mcp = Mcp::over_http(http.clone());
     assert_eq!(mcp.call_for_refusal("start_agent_session", start).await?.0, "delegation_denied");
     let prompt = json!({ "sessionId": own, "prompt": "echo mine" });
     assert_eq!(mcp.call_for_refusal("prompt_agent_session", prompt).await?.0, "observer");
     for (session, code) in [(own, "observer"), (&other, "unknown_session")] {
-        assert_eq!(mcp.call_for_refusal("kill_agent_session", json!({ "sessionId": session })).await?.0, code);
+        assert_eq!(
+            mcp.call_for_refusal("kill_agent_session", json!({ "sessionId": session }))
+                .await?
+                .0,
+            code
+        );
     }
     let acp = TestClient::connect(&host.ws_url(), http.token()).await?;
     acp.initialize().await?;
@@ -290,12 +400,18 @@ async fn agent_has_read_only_access() -> Result<()> {
     ] {
         assert_eq!(expect_error(acp.call_method(method, params).await)?.code, -32011, "{method}");
     }
-    let seat = TestClient::connect(&format!("{}?session=work&peer_id=ann", host.ws_url()), http.token()).await?;
+    let seat =
+        TestClient::connect(&format!("{}?session=work&peer_id=ann", host.ws_url()), http.token())
+            .await?;
     assert!(seat.wait_closed().await.starts_with("closed 4400"));
     assert_eq!(list_ids(&user.get("/sessions").await?.expect(200)?).len(), 2);
     for session in [own, &other] {
         let now = wait_until_idle(&user, session).await?;
-        assert_eq!(log::list_events(&host, session, "prompt_accepted")?.len(), usize::from(session == own), "{now}");
+        assert_eq!(
+            log::list_events(&host, session, "prompt_accepted")?.len(),
+            usize::from(session == own),
+            "{now}"
+        );
     }
     Ok(())
 }
@@ -324,7 +440,13 @@ async fn agent_cannot_answer_its_own_ask() -> Result<()> {
     );
     let file = host.directory().join("answer.sh");
     fs::write(&file, script)?;
-    agent.sh(&format!("mkfifo '{}'; (setsid sh '{}' >/dev/null 2>&1 &)", go.display(), file.display())).await?;
+    agent
+        .sh(&format!(
+            "mkfifo '{}'; (setsid sh '{}' >/dev/null 2>&1 &)",
+            go.display(),
+            file.display()
+        ))
+        .await?;
 
     let asking = agent.client.start_prompt(&own, "ask").await;
     let asked = agent.client.expect_request("session/request_permission").await;
@@ -342,17 +464,36 @@ async fn agent_cannot_answer_its_own_ask() -> Result<()> {
     }
     // Over ACP the agent is not asked, and responses with made-up ids are ignored.
     for id in [asked.id().clone(), json!(0), json!(1), json!(ask)] {
-        looking.send_result(&id, json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
+        looking
+            .send_result(
+                &id,
+                json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } }),
+            )
+            .await;
     }
     looking.call_method("session/status", json!({ "sessionId": own })).await?;
-    assert!(!looking.received_frames().iter().any(|frame| frame.method() == "session/request_permission"));
+    assert!(
+        !looking
+            .received_frames()
+            .iter()
+            .any(|frame| frame.method() == "session/request_permission")
+    );
     fs::write(&go, ask.to_string())?;
-    let said = polling::poll_until(WAIT_LIMIT, || Ok(fs::read_to_string(&done).ok())).await?.context("no answer")?;
+    let said = polling::poll_until(WAIT_LIMIT, || Ok(fs::read_to_string(&done).ok()))
+        .await?
+        .context("no answer")?;
     assert_eq!(parse_response(&said)?.0, 403, "{said}");
-    assert_eq!(http.get(&format!("/sessions/{own}/asks")).await?.expect(200)?["asks"][0]["askId"], ask, "still open");
+    assert_eq!(
+        http.get(&format!("/sessions/{own}/asks")).await?.expect(200)?["asks"][0]["askId"],
+        ask,
+        "still open"
+    );
     agent
         .client
-        .send_result(asked.id(), json!({ "outcome": { "outcome": "selected", "optionId": "reject_once" } }))
+        .send_result(
+            asked.id(),
+            json!({ "outcome": { "outcome": "selected", "optionId": "reject_once" } }),
+        )
         .await;
     asking.wait_answer().await?;
     agent.client.expect_text("chosen: reject_once").await;
@@ -368,9 +509,11 @@ async fn process_of_an_agent_acts_as_that_agent_over_the_socket_with_any_token()
     let own = agent.session.as_str();
     for before in ["", "env -i", "setsid", "env -i setsid sh -c '\"$@\"' sh"] {
         for token in ["''", host.token(), "wrong"] {
-            let (status, listed) = agent.call(before, &format!("{socket} GET /sessions {token}")).await?;
+            let (status, listed) =
+                agent.call(before, &format!("{socket} GET /sessions {token}")).await?;
             assert_eq!((status, list_ids(&listed)), (200, vec![own]), "{before} {token}");
-            let (status, _) = agent.call(before, &format!("{socket} GET /sessions/{other} {token}")).await?;
+            let (status, _) =
+                agent.call(before, &format!("{socket} GET /sessions/{other} {token}")).await?;
             assert_eq!(status, 404, "{before} {token}");
         }
         let kill = format!("{socket} POST /sessions/{own}/kill {}", host.token());
@@ -381,11 +524,18 @@ async fn process_of_an_agent_acts_as_that_agent_over_the_socket_with_any_token()
     // A process whose parent has exited still counts as the agent's.
     let file = host.directory().join("orphan");
     let call = call_command(&format!("{socket} GET /sessions {}", host.token()))?;
-    let orphan = format!("tail -s 0.01 --pid=$1 -f /dev/null; {call} > '{0}.new'; mv '{0}.new' '{0}'", file.display());
+    let orphan = format!(
+        "tail -s 0.01 --pid=$1 -f /dev/null; {call} > '{0}.new'; mv '{0}.new' '{0}'",
+        file.display()
+    );
     fs::write(host.directory().join("orphan.sh"), orphan)?;
     let script = host.directory().join("orphan.sh");
-    agent.sh(&format!("(env -i setsid sh '{}' $$ >/dev/null 2>&1 &)", script.display())).await?;
-    let said = polling::poll_until(WAIT_LIMIT, || Ok(fs::read_to_string(&file).ok())).await?.context("no answer")?;
+    agent
+        .sh(&format!("(env -i setsid sh '{}' $$ >/dev/null 2>&1 &)", script.display()))
+        .await?;
+    let said = polling::poll_until(WAIT_LIMIT, || Ok(fs::read_to_string(&file).ok()))
+        .await?
+        .context("no answer")?;
     assert_eq!(list_ids(&parse_response(&said)?.1), [own]);
     // Processes in the agent's terminals count as the agent's too.
     let said = prompt_for_text(&agent.client, own, &format!("terminal {call}")).await?;
@@ -434,9 +584,14 @@ async fn wharf_command_inside_an_agent_acts_as_that_agent() -> Result<()> {
     let other = spawn_session(&RestClient::new(&host), &host).await?;
     let agent = CallingAgent::new(&host).await?;
     let wharf = crate::wharf_binary();
-    let run = async |verb: &str| agent.sh(&format!("'{}' {verb} 2>&1; echo \"exit $?\"", wharf.display())).await;
+    let run = async |verb: &str| {
+        agent.sh(&format!("'{}' {verb} 2>&1; echo \"exit $?\"", wharf.display())).await
+    };
     let listed = run("sessions --all").await?;
-    ensure!(listed.contains(&agent.session) && !listed.contains(&other) && listed.ends_with("exit 0\n"), "{listed}");
+    ensure!(
+        listed.contains(&agent.session) && !listed.contains(&other) && listed.ends_with("exit 0\n"),
+        "{listed}"
+    );
     for (verb, words) in [
         ("stop", "not for agents"),
         ("workspace list", "not for agents"),

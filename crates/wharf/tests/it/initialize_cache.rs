@@ -33,19 +33,27 @@ impl ScriptedProgram {
         let agent = wharf_testkit::program::find_scripted_agent()?;
         let starts = self.directory.path().join("starts");
         let new = self.directory.path().join("new");
-        let text = format!("#!/bin/sh\necho >> {}\nexec {} {flags} \"$@\"\n", starts.display(), agent.display());
+        let text = format!(
+            "#!/bin/sh\necho >> {}\nexec {} {flags} \"$@\"\n",
+            starts.display(),
+            agent.display()
+        );
         fs::write(&new, text)?;
         fs::set_permissions(&new, fs::Permissions::from_mode(0o755))?;
         Ok(fs::rename(&new, file)?)
     }
 
     fn count_starts(&self) -> usize {
-        fs::read_to_string(self.directory.path().join("starts")).unwrap_or_default().lines().count()
+        fs::read_to_string(self.directory.path().join("starts"))
+            .unwrap_or_default()
+            .lines()
+            .count()
     }
 
     fn host_options(&self, command: &[&str]) -> Result<HostOptions> {
         let script = self.script_path().display().to_string();
-        let command = command.iter().map(|word| word.replace("SCRIPT", &script)).collect::<Vec<_>>();
+        let command =
+            command.iter().map(|word| word.replace("SCRIPT", &script)).collect::<Vec<_>>();
         Ok(scripted_host(&[])?.with_agent("mine", &command))
     }
 }
@@ -76,8 +84,11 @@ async fn agent_upgraded_in_place_is_asked_again() -> Result<()> {
 #[tokio::test]
 async fn restarted_host_answers_initialize_without_starting_an_agent() -> Result<()> {
     let program = ScriptedProgram::new("--auth")?;
-    let options = program.host_options(&["SCRIPT"])?.with_variable("MINE_KEY", "a-secret-of-the-user");
-    let mut host = crate::add_section(options, "env = { OTHER = \"another-secret\" }").start_host()?;
+    let options = program
+        .host_options(&["SCRIPT"])?
+        .with_variable("MINE_KEY", "a-secret-of-the-user");
+    let mut host =
+        crate::add_section(options, "env = { OTHER = \"another-secret\" }").start_host()?;
     count_logins(&host).await?;
     host.kill()?;
     host.restart()?;
@@ -85,7 +96,9 @@ async fn restarted_host_answers_initialize_without_starting_an_agent() -> Result
     let file = host.state_dir().join("initialize.json");
     assert_eq!(fs::metadata(&file)?.permissions().mode() & 0o777, 0o600);
     let text = fs::read_to_string(&file)?;
-    for word in ["secret", "MINE_KEY", "OTHER", "/bin/", &program.script_path().display().to_string()] {
+    for word in
+        ["secret", "MINE_KEY", "OTHER", "/bin/", &program.script_path().display().to_string()]
+    {
         assert!(!text.contains(word), "{word}: {text}");
     }
     // An agent that was replaced meanwhile is asked again.
@@ -122,7 +135,8 @@ async fn answers_are_cached_per_capabilities_and_variables() -> Result<()> {
     let greet = async |capabilities: Value, env: Value| {
         let client = connect_client_of(&host, "mine").await?;
         let meta = json!({ "wharf": { "env": env } });
-        let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "_meta": meta });
+        let params =
+            json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "_meta": meta });
         client.call_method("initialize", params).await?;
         anyhow::Ok(program.count_starts())
     };

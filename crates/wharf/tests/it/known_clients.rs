@@ -9,24 +9,39 @@ use wharf_testkit::client::{PendingCall, TestClient};
 use wharf_testkit::host::TestHost;
 
 use crate::bridge::start_editor;
-use crate::{connect_client, connect_client_with, cwd, join_session, log, open_session, scripted_host, stop_reason};
+use crate::{
+    connect_client, connect_client_with, cwd, join_session, log, open_session, scripted_host,
+    stop_reason,
+};
 
 /// A cancel within this time after the end of a turn was meant for that turn.
 const CROSSING_TIME: Duration = Duration::from_secs(1);
 
 /// Connects a client that sends its id at `initialize`.
 async fn connect_known_client(host: &TestHost, id: &str) -> Result<TestClient> {
-    connect_client_with(host, json!({ "elicitation": { "url": {} } }), json!({ "wharf": { "clientId": id } })).await
+    connect_client_with(
+        host,
+        json!({ "elicitation": { "url": {} } }),
+        json!({ "wharf": { "clientId": id } }),
+    )
+    .await
 }
 
 async fn wait_until_accepted(host: &TestHost, session: &str, words: &str) -> Result<()> {
-    log::expect_event(host, session, "prompt_accepted", |event| event["frame"].to_string().contains(words))
-        .await
-        .map(drop)
+    log::expect_event(host, session, "prompt_accepted", |event| {
+        event["frame"].to_string().contains(words)
+    })
+    .await
+    .map(drop)
 }
 
 /// Submits a prompt and waits until it is accepted.
-async fn submit_prompt(host: &TestHost, client: &TestClient, session: &str, words: &str) -> Result<PendingCall> {
+async fn submit_prompt(
+    host: &TestHost,
+    client: &TestClient,
+    session: &str,
+    words: &str,
+) -> Result<PendingCall> {
     let call = client.start_prompt(session, words).await;
     wait_until_accepted(host, session, words).await?;
     Ok(call)
@@ -37,7 +52,10 @@ fn list_cancelled_turns(host: &TestHost, session: &str) -> Result<Vec<String>> {
     let accepted = log::list_events(host, session, "prompt_accepted")?;
     let words = |prompt: &Value| {
         let event = accepted.iter().find(|event| event["prompt"] == *prompt);
-        event.and_then(|event| event["frame"]["params"]["prompt"][0]["text"].as_str()).unwrap_or_default().to_owned()
+        event
+            .and_then(|event| event["frame"]["params"]["prompt"][0]["text"].as_str())
+            .unwrap_or_default()
+            .to_owned()
     };
     let cancels = log::list_events(host, session, "cancel_requested")?;
     Ok(cancels.iter().map(|event| words(&event["prompt"])).collect())
@@ -61,11 +79,19 @@ async fn cancel_after_reconnect_ends_own_queued_prompt_and_not_the_turn_of_anoth
     let again = connect_known_client(&host, "phone").await?;
     again.load_session(&session, &cwd(&host)?).await?;
     again.cancel_turn(&session).await;
-    log::expect_event(&host, &session, "prompt_ended", |event| event["end"]["how"] == "cancelled").await?;
+    log::expect_event(&host, &session, "prompt_ended", |event| event["end"]["how"] == "cancelled")
+        .await?;
     release_agent(&other, &session).await;
-    assert_eq!(stop_reason(running.wait_answer().await)?, "end_turn", "the other client's turn was cancelled");
+    assert_eq!(
+        stop_reason(running.wait_answer().await)?,
+        "end_turn",
+        "the other client's turn was cancelled"
+    );
     assert_eq!(list_cancelled_turns(&host, &session)?, Vec::<String>::new());
-    assert!(!other.chunk_texts().contains(&"mine".to_owned()), "the prompt ran although its sender cancelled it");
+    assert!(
+        !other.chunk_texts().contains(&"mine".to_owned()),
+        "the prompt ran although its sender cancelled it"
+    );
     Ok(())
 }
 
@@ -85,9 +111,14 @@ async fn prompt_sent_over_rest_belongs_to_the_client_that_its_header_names() -> 
     let phone = connect_known_client(&host, "phone").await?;
     phone.load_session(&session, &cwd(&host)?).await?;
     phone.cancel_turn(&session).await;
-    log::expect_event(&host, &session, "prompt_ended", |event| event["end"]["how"] == "cancelled").await?;
+    log::expect_event(&host, &session, "prompt_ended", |event| event["end"]["how"] == "cancelled")
+        .await?;
     release_agent(&other, &session).await;
-    assert_eq!(stop_reason(running.wait_answer().await)?, "end_turn", "the other client's turn was cancelled");
+    assert_eq!(
+        stop_reason(running.wait_answer().await)?,
+        "end_turn",
+        "the other client's turn was cancelled"
+    );
     assert_eq!(list_cancelled_turns(&host, &session)?, Vec::<String>::new());
     Ok(())
 }
@@ -102,11 +133,14 @@ async fn attach_takes_the_id_and_the_name_that_the_client_gives_itself() -> Resu
     assert_eq!(second.call_method("session/attach", params).await?["clientId"], "phone");
     let third = connect_client(&host).await?;
     let joined = third.call_method("session/attach", json!({ "sessionId": session })).await?;
-    let named = json!({ "clientId": "phone", "name": "Ann's phone", "version": "7", "role": "controller" });
+    let named =
+        json!({ "clientId": "phone", "name": "Ann's phone", "version": "7", "role": "controller" });
     let listed = joined["connectedClients"].as_array().context("no clients")?;
     assert!(listed.contains(&named), "{listed:?}");
     second.send_prompt(&session, "echo hi").await?;
-    let shown = third.expect_update("the prompt", |update| update["sessionUpdate"] == "prompt_received").await;
+    let shown = third
+        .expect_update("the prompt", |update| update["sessionUpdate"] == "prompt_received")
+        .await;
     assert_eq!(shown.params()["update"]["sentBy"]["clientId"], "phone");
     Ok(())
 }
@@ -144,7 +178,11 @@ async fn cancel_crosses_end(host: &TestHost) -> Result<bool> {
     let notice = ann.expect("a notice", |frame| frame.method() == "_wharf/notice").await;
     assert_eq!(notice.params()["sessionId"], session.as_str());
     release_agent(&bob, &session).await;
-    assert_eq!(stop_reason(next.wait_answer().await)?, "end_turn", "the next client's turn was cancelled");
+    assert_eq!(
+        stop_reason(next.wait_answer().await)?,
+        "end_turn",
+        "the next client's turn was cancelled"
+    );
     assert_eq!(list_cancelled_turns(host, &session)?, Vec::<String>::new());
     Ok(true)
 }
@@ -161,12 +199,17 @@ async fn link_goes_to_the_sender_of_the_prompt_also_after_it_reconnected() -> Re
     again.load_session(&session, &cwd(&host)?).await?;
     release_agent(&again, &session).await;
     let asked = again.expect("the link or its end", |frame| {
-        frame.method() == "elicitation/create" || frame.chunk_text().is_some_and(|text| text.contains("cancel"))
+        frame.method() == "elicitation/create"
+            || frame.chunk_text().is_some_and(|text| text.contains("cancel"))
     });
     let asked = asked.await;
     assert_eq!(asked.method(), "elicitation/create", "{}", asked.raw);
     again.send_result(asked.id(), json!({ "action": "accept" })).await;
-    again.expect("the answer", |frame| frame.chunk_text().is_some_and(|text| text.contains("accept"))).await;
+    again
+        .expect("the answer", |frame| {
+            frame.chunk_text().is_some_and(|text| text.contains("accept"))
+        })
+        .await;
     Ok(())
 }
 
@@ -183,7 +226,11 @@ async fn open_link_is_asked_again_when_its_sender_reconnects() -> Result<()> {
         let asked = first.expect_request("elicitation/create").await;
         if leaves_first {
             first.close().await;
-            other.expect_update("its leaving", |update| update["sessionUpdate"] == "client_disconnected").await;
+            other
+                .expect_update("its leaving", |update| {
+                    update["sessionUpdate"] == "client_disconnected"
+                })
+                .await;
         }
         let again = connect_known_client(&host, "phone").await?;
         again.load_session(&session, &cwd(&host)?).await?;
@@ -191,15 +238,24 @@ async fn open_link_is_asked_again_when_its_sender_reconnects() -> Result<()> {
             first.close().await;
         }
         let once_more = again.expect("the link or its end", |frame| {
-            frame.method() == "elicitation/create" || frame.chunk_text().is_some_and(|text| text.contains("failed"))
+            frame.method() == "elicitation/create"
+                || frame.chunk_text().is_some_and(|text| text.contains("failed"))
         });
         let once_more = once_more.await;
         assert_eq!(once_more.method(), "elicitation/create", "{}", once_more.raw);
         assert_eq!(once_more.params(), asked.params());
         again.send_result(once_more.id(), json!({ "action": "accept" })).await;
-        again.expect("the answer", |frame| frame.chunk_text().is_some_and(|text| text.contains("accept"))).await;
-        let told = |frame: &wharf_testkit::client::ReceivedFrame| frame.method() == "elicitation/create";
-        assert!(!other.received_frames().iter().any(told), "a link is for the sender of the prompt alone");
+        again
+            .expect("the answer", |frame| {
+                frame.chunk_text().is_some_and(|text| text.contains("accept"))
+            })
+            .await;
+        let told =
+            |frame: &wharf_testkit::client::ReceivedFrame| frame.method() == "elicitation/create";
+        assert!(
+            !other.received_frames().iter().any(told),
+            "a link is for the sender of the prompt alone"
+        );
     }
     Ok(())
 }
@@ -209,14 +265,20 @@ async fn open_link_of_a_client_without_an_id_fails_when_it_leaves() -> Result<()
     let host = scripted_host(&[])?.start_host()?;
     let first = TestClient::connect(&host.ws_url(), host.token()).await?;
     let abilities = json!({ "elicitation": { "url": {} } });
-    first.call_method("initialize", json!({ "protocolVersion": 1, "clientCapabilities": abilities })).await?;
+    first
+        .call_method("initialize", json!({ "protocolVersion": 1, "clientCapabilities": abilities }))
+        .await?;
     let session = first.new_session(&cwd(&host)?).await?;
     let other = connect_known_client(&host, "laptop").await?;
     other.load_session(&session, &cwd(&host)?).await?;
     first.start_prompt(&session, "elicit-url").await;
     first.expect_request("elicitation/create").await;
     first.close().await;
-    other.expect("the failure", |frame| frame.chunk_text().is_some_and(|text| text.contains("failed"))).await;
+    other
+        .expect("the failure", |frame| {
+            frame.chunk_text().is_some_and(|text| text.contains("failed"))
+        })
+        .await;
     Ok(())
 }
 
@@ -230,9 +292,14 @@ async fn cancel_can_name_a_prompt_and_an_interrupt_always_means_the_running_turn
     let named = submit_prompt(&host, &ann, &session, "echo named").await?;
     let listed = ann.call_method("_wharf/queue/list", json!({ "sessionId": session })).await?;
     let meta = json!({ "wharf": { "promptId": listed["prompts"][1]["promptId"] } });
-    ann.send_notification("session/cancel", json!({ "sessionId": session, "_meta": meta })).await;
+    ann.send_notification("session/cancel", json!({ "sessionId": session, "_meta": meta }))
+        .await;
     let _ = named.wait_answer().await;
-    assert_eq!(list_cancelled_turns(&host, &session)?, Vec::<String>::new(), "only the named prompt was meant");
+    assert_eq!(
+        list_cancelled_turns(&host, &session)?,
+        Vec::<String>::new(),
+        "only the named prompt was meant"
+    );
     let http = wharf_testkit::http::RestClient::new(&host);
     // The interrupting caller has a prompt of its own in the queue: a cancel would mean that one.
     let waiting = json!({ "prompt": "echo waiting", "queue": true });
@@ -247,17 +314,22 @@ async fn cancel_can_name_a_prompt_and_an_interrupt_always_means_the_running_turn
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancel_through_the_bridge_means_its_own_prompts_after_the_host_was_killed() -> Result<()> {
-    let mut host = scripted_host(&["--resume"])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
+    let mut host =
+        scripted_host(&["--resume"])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let mut editor = start_editor(&host, &[])?;
     let session = editor.open_session()?;
     editor.start_prompt(&session, "echo one; hang")?;
-    editor.expect("the first turn", |message| wharf_testkit::agent_pipe::chunk_text(message) == "one")?;
+    editor.expect("the first turn", |message| {
+        wharf_testkit::agent_pipe::chunk_text(message) == "one"
+    })?;
     let second = editor.start_prompt(&session, "echo two; hang")?;
     let third = editor.start_prompt(&session, "echo three")?;
     wait_until_accepted(&host, &session, "three").await?;
     host.kill()?;
     host.restart()?;
-    editor.expect("the second turn", |message| wharf_testkit::agent_pipe::chunk_text(message) == "two")?;
+    editor.expect("the second turn", |message| {
+        wharf_testkit::agent_pipe::chunk_text(message) == "two"
+    })?;
     editor.send_notification("session/cancel", json!({ "sessionId": session }))?;
     let is_answer = |message: &Value| message.get("method").is_none();
     let ends = [(); 2].map(|()| {

@@ -31,7 +31,8 @@ async fn list_docs(http: &RestClient) -> Result<Vec<String>> {
 async fn spawn_decides_who_has_the_label() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);
-    let spawn = async |on_label: &str| http.post("/sessions/agent", &spawn_args(&host, on_label)?).await;
+    let spawn =
+        async |on_label: &str| http.post("/sessions/agent", &spawn_args(&host, on_label)?).await;
     let first = id_of(&spawn("refuse").await?.expect(201)?)?;
     let refused = spawn("refuse").await?.expect(409)?;
     assert_eq!((&refused["code"], &refused["sessionId"]), (&json!("label_in_use"), &json!(first)));
@@ -52,9 +53,13 @@ async fn spawn_decides_who_has_the_label() -> Result<()> {
 async fn archived_sessions_and_other_workspaces_hold_no_label() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);
-    let first = id_of(&http.post("/sessions/agent", &spawn_args(&host, "refuse")?).await?.expect(201)?)?;
-    patch(&http, &format!("/sessions/{first}"), &json!({ "archived": true })).await?.expect(200)?;
-    let second = id_of(&http.post("/sessions/agent", &spawn_args(&host, "refuse")?).await?.expect(201)?)?;
+    let first =
+        id_of(&http.post("/sessions/agent", &spawn_args(&host, "refuse")?).await?.expect(201)?)?;
+    patch(&http, &format!("/sessions/{first}"), &json!({ "archived": true }))
+        .await?
+        .expect(200)?;
+    let second =
+        id_of(&http.post("/sessions/agent", &spawn_args(&host, "refuse")?).await?.expect(201)?)?;
     assert_ne!(first, second);
     let elsewhere = host.directory().join("elsewhere");
     std::fs::create_dir(&elsewhere)?;
@@ -69,13 +74,15 @@ async fn archived_sessions_and_other_workspaces_hold_no_label() -> Result<()> {
 async fn killed_session_keeps_its_label_until_it_is_taken() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);
-    let first = id_of(&http.post("/sessions/agent", &spawn_args(&host, "refuse")?).await?.expect(201)?)?;
+    let first =
+        id_of(&http.post("/sessions/agent", &spawn_args(&host, "refuse")?).await?.expect(201)?)?;
     http.post(&format!("/sessions/{first}/kill"), &json!({})).await?.expect(200)?;
     let killed = http.get(&format!("/sessions/{first}")).await?.expect(200)?;
     ensure!(killed["resumable"] == true, "{killed}");
     let refused = http.post("/sessions/agent", &spawn_args(&host, "refuse")?).await?.expect(409)?;
     assert_eq!(refused["sessionId"], json!(first));
-    let second = id_of(&http.post("/sessions/agent", &spawn_args(&host, "take")?).await?.expect(201)?)?;
+    let second =
+        id_of(&http.post("/sessions/agent", &spawn_args(&host, "take")?).await?.expect(201)?)?;
     assert_eq!(list_docs(&http).await?, [second]);
     Ok(())
 }
@@ -86,16 +93,24 @@ async fn requests_that_come_at_once_start_one_session() -> Result<()> {
     let http = RestClient::new(&host);
     let mut args = spawn_args(&host, "continue")?;
     args["prompt"] = json!("echo hello");
-    let spawns = (0..6).map(|_| async { id_of(&http.post("/sessions/agent", &args).await?.json()) });
+    let spawns =
+        (0..6).map(|_| async { id_of(&http.post("/sessions/agent", &args).await?.json()) });
     let mut ids: Vec<String> = join_all(spawns).await.into_iter().collect::<Result<_>>()?;
     ids.dedup();
     assert_eq!(ids.len(), 1, "{ids:?}");
     wait_until_idle(&http, &ids[0]).await?;
-    let hellos = output_lines(&http, &ids[0]).await?.into_iter().filter(|line| line == "hello").count();
+    let hellos = output_lines(&http, &ids[0])
+        .await?
+        .into_iter()
+        .filter(|line| line == "hello")
+        .count();
     assert_eq!(hellos, 6, "each prompt reached it");
     let refusing = spawn_args(&host, "refuse")?;
-    patch(&http, &format!("/sessions/{}", ids[0]), &json!({ "label": null })).await?.expect(200)?;
-    let spawns = (0..6).map(|_| async { Ok(http.post("/sessions/agent", &refusing).await?.json()) });
+    patch(&http, &format!("/sessions/{}", ids[0]), &json!({ "label": null }))
+        .await?
+        .expect(200)?;
+    let spawns =
+        (0..6).map(|_| async { Ok(http.post("/sessions/agent", &refusing).await?.json()) });
     let answers: Vec<Value> = join_all(spawns).await.into_iter().collect::<Result<_>>()?;
     assert_eq!(answers.iter().filter(|answer| answer["code"] == "label_in_use").count(), 5);
     Ok(())
@@ -105,7 +120,8 @@ async fn requests_that_come_at_once_start_one_session() -> Result<()> {
 async fn session_of_another_agent_is_not_continued() -> Result<()> {
     let host = crate::add_scripted_agent(scripted_host(&[])?, "other", &[])?.start_host()?;
     let http = RestClient::new(&host);
-    let first = id_of(&http.post("/sessions/agent", &spawn_args(&host, "refuse")?).await?.expect(201)?)?;
+    let first =
+        id_of(&http.post("/sessions/agent", &spawn_args(&host, "refuse")?).await?.expect(201)?)?;
     let mut args = spawn_args(&host, "continue")?;
     args["adapter"] = json!("other");
     let refused = http.post("/sessions/agent", &args).await?.expect(409)?;
@@ -117,7 +133,8 @@ async fn session_of_another_agent_is_not_continued() -> Result<()> {
 async fn change_and_fork_refuse_or_take_a_label() -> Result<()> {
     let host = scripted_host(&["--fork"])?.start_host()?;
     let http = RestClient::new(&host);
-    let first = id_of(&http.post("/sessions/agent", &spawn_args(&host, "refuse")?).await?.expect(201)?)?;
+    let first =
+        id_of(&http.post("/sessions/agent", &spawn_args(&host, "refuse")?).await?.expect(201)?)?;
     let second = start_kept_session(&host, &[])?;
     let path = format!("/sessions/{second}");
     let with = |on_label: &str| json!({ "label": "docs", "onLabel": on_label });
@@ -148,7 +165,10 @@ async fn mcp_refuses_and_continues_a_label() -> Result<()> {
         let (code, detail) = mcp.call_for_refusal("start_agent_session", with("refuse")?).await?;
         assert_eq!(code, "label_in_use");
         assert!(detail.contains(&id_of(&first)?), "{detail}");
-        assert_eq!(mcp.call_tool("start_agent_session", with("continue")?).await?["id"], first["id"]);
+        assert_eq!(
+            mcp.call_tool("start_agent_session", with("continue")?).await?["id"],
+            first["id"]
+        );
     }
     Ok(())
 }
@@ -168,7 +188,9 @@ async fn command_line_refuses_a_second_session_of_the_same_label() -> Result<()>
     run_wharf(&host, &["label", &first, "docs", "--take-label"])?;
     assert_eq!(list_docs(&http).await?, std::slice::from_ref(&first));
     // A label over REST is free: a verb then means the newest that lives, and says so.
-    patch(&http, &format!("/sessions/{second}"), &json!({ "label": "docs" })).await?.expect(200)?;
+    patch(&http, &format!("/sessions/{second}"), &json!({ "label": "docs" }))
+        .await?
+        .expect(200)?;
     let shown = command_for_host(&host, &["show", "docs", "--json"]).output()?;
     let out = String::from_utf8(shown.stdout)?;
     let err = String::from_utf8_lossy(&shown.stderr).into_owned();
@@ -194,10 +216,17 @@ async fn prompt_starts_the_agent_if_no_session_has_the_label() -> Result<()> {
     let elsewhere = host.directory().join("elsewhere");
     std::fs::create_dir(&elsewhere)?;
     run_wharf(&host, &["workspace", "add", "elsewhere", &elsewhere.display().to_string()])?;
-    let mut there =
-        command_for_host(&host, &["prompt", "docs", "--or-start", "other", "--wait", "--text", "echo there"]);
+    let mut there = command_for_host(
+        &host,
+        &["prompt", "docs", "--or-start", "other", "--wait", "--text", "echo there"],
+    );
     let started = there.current_dir(&elsewhere).env("PWD", &elsewhere).output()?;
-    assert_eq!(String::from_utf8(started.stdout)?.trim(), "there", "{}", String::from_utf8_lossy(&started.stderr));
+    assert_eq!(
+        String::from_utf8(started.stdout)?.trim(),
+        "there",
+        "{}",
+        String::from_utf8_lossy(&started.stderr)
+    );
     assert_eq!(list_docs(&http).await?.len(), 2);
     for word in [".", first_docs.get(first_docs.len() - 6..).context("a short id")?] {
         let told = run_failing_wharf(&host, &["prompt", word, "--or-start", "other", "x"], 2)?;
@@ -207,13 +236,17 @@ async fn prompt_starts_the_agent_if_no_session_has_the_label() -> Result<()> {
 }
 
 #[tokio::test]
-async fn killed_session_is_brought_back_by_or_start_and_advised_to_be_resumed_otherwise() -> Result<()> {
+async fn killed_session_is_brought_back_by_or_start_and_advised_to_be_resumed_otherwise()
+-> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);
     let id = start_kept_session(&host, &["--label", "docs"])?;
     wait_until_idle(&http, &id).await?;
     run_wharf(&host, &["kill", "docs"])?;
-    for words in [&["run", "scripted", "-d", "-k", "-l", "docs", "x"][..], &["run", "scripted", "-k", "-l", "docs"]] {
+    for words in [
+        &["run", "scripted", "-d", "-k", "-l", "docs", "x"][..],
+        &["run", "scripted", "-k", "-l", "docs"],
+    ] {
         let told = run_failing_wharf(&host, words, 5)?;
         assert!(told.contains("wharf resume docs") && !told.contains("wharf prompt"), "{told}");
     }
@@ -240,14 +273,16 @@ async fn refusal_of_a_label_advises_a_command_that_works_whatever_the_label_is()
         let id = start_kept_session(&host, &[&label_option])?;
         let name = name.map_or_else(|| id[id.len() - 6..].to_owned(), str::to_owned);
         let told = run_failing_wharf(&host, &["run", "scripted", "--keep", &label_option], 5)?;
-        let advice =
-            format!("session {id} (scripted) has the label {shown}; go on with it: wharf prompt {name} TEXT, or");
+        let advice = format!(
+            "session {id} (scripted) has the label {shown}; go on with it: wharf prompt {name} TEXT, or"
+        );
         assert!(told.contains(&advice), "no {advice} in {told}");
         if label.starts_with('-') {
             continue;
         }
         let told = run_failing_wharf(&host, &["prompt", label, "--or-start", "other", "x"], 5)?;
-        let reason = format!("session {id} (scripted) has the label {shown}, and its agent is not other");
+        let reason =
+            format!("session {id} (scripted) has the label {shown}, and its agent is not other");
         assert!(told.contains(&reason), "no {reason} in {told}");
     }
     Ok(())

@@ -12,10 +12,12 @@ use wharf_testkit::http::{RestAnswer, RestClient};
 use wharf_testkit::{WAIT_LIMIT, polling};
 
 use crate::mcp_client::Mcp;
-use crate::rest::{caller_with_role, output_lines, send_prompt, spawn_session, wait_for_session, wait_until_idle};
+use crate::rest::{
+    caller_with_role, output_lines, send_prompt, spawn_session, wait_for_session, wait_until_idle,
+};
 use crate::{
-    add_section, connect_client, cwd, expect_error, log, open_session, parse_pids, prompt_for_text, scripted_host,
-    start_from_shell,
+    add_section, connect_client, cwd, expect_error, log, open_session, parse_pids, prompt_for_text,
+    scripted_host, start_from_shell,
 };
 
 fn configure_limits(limits: &str) -> Result<HostOptions> {
@@ -38,12 +40,17 @@ async fn read_to_end(mut stream: TcpStream) -> Result<String> {
     let mut rest = Vec::new();
     let read = stream.read_to_end(&mut rest);
     // A reset counts as an end.
-    let _ = tokio::time::timeout(WAIT_LIMIT, read).await.context("the connection was not ended")?;
+    let _ = tokio::time::timeout(WAIT_LIMIT, read)
+        .await
+        .context("the connection was not ended")?;
     Ok(String::from_utf8_lossy(&rest).into_owned())
 }
 
 /// Repeats the request until the answer has this status.
-async fn repeat_until_status(status: u16, mut ask: impl AsyncFnMut() -> Result<RestAnswer>) -> Result<RestAnswer> {
+async fn repeat_until_status(
+    status: u16,
+    mut ask: impl AsyncFnMut() -> Result<RestAnswer>,
+) -> Result<RestAnswer> {
     let give_up_at = Instant::now() + WAIT_LIMIT;
     loop {
         let answer = ask().await?;
@@ -69,7 +76,11 @@ async fn connection_over_the_limit_gets_an_error_and_the_socket_still_accepts() 
     assert_eq!(answer.status_and_code(), (503, "too_many_connections".to_owned()));
     assert_eq!(answer.header("retry-after"), Some("1"));
     assert_eq!(answer.header("content-type"), Some("application/problem+json"));
-    assert!(answer.json()["detail"].as_str().is_some_and(|detail| detail.contains("limits.connections")));
+    assert!(
+        answer.json()["detail"]
+            .as_str()
+            .is_some_and(|detail| detail.contains("limits.connections"))
+    );
     assert!(refused_upgrade(&host, host.token()).await?.contains("503"));
 
     let local = TestClient::from_socket(connect_unix(&host.socket_path()).await?);
@@ -86,14 +97,19 @@ async fn agents_cannot_take_the_last_permits_of_the_socket() -> Result<()> {
     let host = configure_limits("connections = 4")?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let ask = format!("socket {}", host.socket_path().display());
-    assert!(prompt_for_text(&client, &session, &ask).await?.starts_with("HTTP/1.1 101"), "there is room");
+    assert!(
+        prompt_for_text(&client, &session, &ask).await?.starts_with("HTTP/1.1 101"),
+        "there is room"
+    );
     let mut crowd = Vec::new();
     for _ in 0..3 {
         crowd.push(TestClient::from_socket(connect_unix(&host.socket_path()).await?));
     }
     let said = prompt_for_text(&client, &session, &ask).await?;
     assert!(said.starts_with("HTTP/1.1 503"), "{said}");
-    TestClient::from_socket(connect_unix(&host.socket_path()).await?).initialize().await?;
+    TestClient::from_socket(connect_unix(&host.socket_path()).await?)
+        .initialize()
+        .await?;
     Ok(())
 }
 
@@ -108,7 +124,11 @@ async fn connection_limit_of_one_token_affects_no_other_token() -> Result<()> {
     assert!(refused_upgrade(&host, greedy.token()).await?.contains("429"));
     let answer = greedy.get("/sessions/stream").await?;
     assert_eq!(answer.status_and_code(), (429, "too_many_connections".to_owned()));
-    assert!(answer.json()["detail"].as_str().is_some_and(|detail| detail.contains("limits.connections_per_token")));
+    assert!(
+        answer.json()["detail"]
+            .as_str()
+            .is_some_and(|detail| detail.contains("limits.connections_per_token"))
+    );
     assert_eq!(answer.header("connection"), Some("close"));
 
     let (other, session) = open_session(&host).await?;
@@ -137,12 +157,17 @@ async fn http_acp_connections_count_toward_the_limit() -> Result<()> {
 #[tokio::test]
 async fn event_streams_on_one_socket_count_toward_the_token_limit() -> Result<()> {
     let host = configure_limits("connections_per_token = 2")?.start_host()?;
-    let (requests, connection) = h2::client::handshake(TcpStream::connect(host_authority(&host)).await?).await?;
+    let (requests, connection) =
+        h2::client::handshake(TcpStream::connect(host_authority(&host)).await?).await?;
     tokio::spawn(connection);
     let mut open = Vec::new();
     for expected in [200, 200, 429] {
-        let request = tokio_tungstenite::tungstenite::http::Request::get(format!("{}/sessions/stream", host.url()));
-        let request = request.header("authorization", format!("Bearer {}", host.token())).body(())?;
+        let request = tokio_tungstenite::tungstenite::http::Request::get(format!(
+            "{}/sessions/stream",
+            host.url()
+        ));
+        let request =
+            request.header("authorization", format!("Bearer {}", host.token())).body(())?;
         let (answer, _) = requests.clone().ready().await?.send_request(request, true)?;
         let answer = tokio::time::timeout(WAIT_LIMIT, answer).await??;
         assert_eq!(answer.status(), expected);
@@ -161,8 +186,10 @@ async fn a_head_over_the_limit_is_431() -> Result<()> {
     assert_eq!(http.send("GET", "/sessions", &[("x-large", &large)], "").await?.status, 431);
     let small = "x".repeat(4 << 10);
     assert_eq!(http.send("GET", "/sessions", &[("x-small", &small)], "").await?.status, 200);
-    let many: Vec<(String, String)> = (0..200).map(|n| (format!("x-{n}"), "y".to_owned())).collect();
-    let many: Vec<(&str, &str)> = many.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let many: Vec<(String, String)> =
+        (0..200).map(|n| (format!("x-{n}"), "y".to_owned())).collect();
+    let many: Vec<(&str, &str)> =
+        many.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(http.send("GET", "/sessions", &many, "").await?.status, 431);
     Ok(())
 }
@@ -172,12 +199,20 @@ async fn a_body_over_the_limit_is_413_on_every_surface() -> Result<()> {
     let host = configure_limits("body = \"16KiB\"")?.start_host()?;
     let http = RestClient::new(&host);
     let large = json!({ "filling": "x".repeat(17 << 10) });
-    for (path, code) in [("/sessions/agent", "body_too_large"), ("/acp", "body_too_large"), ("/mcp", "body_too_large")]
-    {
+    for (path, code) in [
+        ("/sessions/agent", "body_too_large"),
+        ("/acp", "body_too_large"),
+        ("/mcp", "body_too_large"),
+    ] {
         let accept = ("accept", "application/json, text/event-stream");
         let answer = http.post_with(path, accept, &large).await?;
         assert_eq!(answer.status_and_code(), (413, code.to_owned()), "{path}");
-        assert!(answer.json()["detail"].as_str().is_some_and(|detail| detail.contains("limits.body")), "{path}");
+        assert!(
+            answer.json()["detail"]
+                .as_str()
+                .is_some_and(|detail| detail.contains("limits.body")),
+            "{path}"
+        );
     }
     // The same without an announced length.
     let head = format!(
@@ -233,8 +268,11 @@ async fn silent_and_half_sent_requests_time_out() -> Result<()> {
     let idle = open_socket_with(&host, &format!("GET /sessions HTTP/1.1\r\n{known}\r\n")).await?;
     let stranger = open_socket_with(&host, &format!("GET /healthz HTTP/1.1\r\n{own}\r\n")).await?;
     let kind = "content-type: application/json\r\ncontent-length: 100\r\n";
-    let half_a_body =
-        open_socket_with(&host, &format!("POST /sessions/agent HTTP/1.1\r\n{known}{kind}\r\n{{\"adapter\"")).await?;
+    let half_a_body = open_socket_with(
+        &host,
+        &format!("POST /sessions/agent HTTP/1.1\r\n{known}{kind}\r\n{{\"adapter\""),
+    )
+    .await?;
     for (what, stream) in [("silent", silent), ("half a preface", half_a_preface)] {
         assert_eq!(read_to_end(stream).await.context(what)?, "", "{what}");
     }
@@ -255,7 +293,8 @@ async fn simultaneous_spawns_stay_within_the_session_limit() -> Result<()> {
     let host = configure_limits("sessions = 3")?.start_host()?;
     let http = RestClient::new(&host);
     let body = json!({ "adapter": "scripted", "cwd": cwd(&host)? });
-    let starts = (0..12).map(|_| http.post_with("/sessions/agent", ("prefer", "respond-async"), &body));
+    let starts =
+        (0..12).map(|_| http.post_with("/sessions/agent", ("prefer", "respond-async"), &body));
     let answers = futures_util::future::join_all(starts).await;
     let mut statuses: Vec<u16> = Vec::new();
     for answer in answers {
@@ -303,7 +342,9 @@ async fn spawn_rate_limit_answers_with_retry_after() -> Result<()> {
     spawn_session(&http, &host).await?;
     let fast = connect_client(&host).await?;
     fast.new_session(&cwd(&host)?).await?;
-    let answer = http.post("/sessions/agent", &json!({ "adapter": "scripted", "cwd": cwd(&host)? })).await?;
+    let answer = http
+        .post("/sessions/agent", &json!({ "adapter": "scripted", "cwd": cwd(&host)? }))
+        .await?;
     assert_eq!(answer.status_and_code(), (429, "too_many_spawns".to_owned()));
     let wait: u64 = answer.header("retry-after").context("no Retry-After")?.parse()?;
     assert!((1..=31).contains(&wait) && answer.json()["retryAfter"] == wait, "{answer:?}");
@@ -311,9 +352,13 @@ async fn spawn_rate_limit_answers_with_retry_after() -> Result<()> {
     assert_eq!(error.data["reason"], "too_many_spawns", "{error}");
     assert!(error.message.contains("limits.spawns_per_minute"), "{error}");
     let arguments = json!({ "adapter": "scripted", "cwd": cwd(&host)? });
-    let (code, _) = Mcp::over_http(RestClient::new(&host)).call_for_refusal("start_agent_session", arguments).await?;
+    let (code, _) = Mcp::over_http(RestClient::new(&host))
+        .call_for_refusal("start_agent_session", arguments)
+        .await?;
     assert_eq!(code, "too_many_spawns");
-    spawn_session(&caller_with_role(&host, "admin")?, &host).await.context("another token")?;
+    spawn_session(&caller_with_role(&host, "admin")?, &host)
+        .await
+        .context("another token")?;
     Ok(())
 }
 
@@ -328,7 +373,11 @@ async fn agent_requests_over_the_limit_are_refused() -> Result<()> {
     let chosen = json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } });
     client.send_result(ask.id(), chosen).await;
     running.wait_answer().await?;
-    let asks = client.received_frames().iter().filter(|frame| frame.method() == "session/request_permission").count();
+    let asks = client
+        .received_frames()
+        .iter()
+        .filter(|frame| frame.method() == "session/request_permission")
+        .count();
     assert_eq!(asks, 1);
     Ok(())
 }
@@ -345,16 +394,22 @@ async fn one_answer_carries_log_events_up_to_the_byte_limit() -> Result<()> {
     let mut page = page.expect(200)?;
     let mut events = page["events"].as_array().map_or(0, Vec::len);
     while let Some(next) = page["next"].as_str() {
-        page = http.get(&format!("/sessions/{session}/events?limit=1000&after={next}")).await?.expect(200)?;
+        page = http
+            .get(&format!("/sessions/{session}/events?limit=1000&after={next}"))
+            .await?
+            .expect(200)?;
         events += page["events"].as_array().map_or(0, Vec::len);
     }
     assert_eq!(events, log::read_records(&host, &session)?.len(), "all of it comes in the end");
-    client.send_prompt(&session, &format!("rawupdate {}", update_with_lines(100))).await?;
+    client
+        .send_prompt(&session, &format!("rawupdate {}", update_with_lines(100)))
+        .await?;
     let last = http.get(&format!("/sessions/{session}/output?lastN=10000")).await?;
     assert!(last.body.len() < 40 << 10, "{} bytes", last.body.len());
     assert_eq!(last.json()["truncated"], true);
     let reader = crate::connect_client(&host).await?;
-    let asked = json!({ "sessionId": session, "historyPolicy": "full", "historyDelivery": "response" });
+    let asked =
+        json!({ "sessionId": session, "historyPolicy": "full", "historyDelivery": "response" });
     let attached = reader.call_method("session/attach", asked).await?;
     assert_eq!((&attached["historyDelivery"], attached.get("history")), (&json!("stream"), None));
     reader.expect_text("begin").await;
@@ -374,7 +429,10 @@ async fn a_log_at_its_limit_ends_the_session_and_stays_readable() -> Result<()> 
     let other = client.new_session(&cwd(&host)?).await?;
     let running = client.start_prompt(&session, "wait; stream 20000 500; hang hard").await;
     let waiting = client.start_prompt(&session, "echo never").await;
-    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| {
+        event["frame"].to_string().contains("never")
+    })
+    .await?;
     client.send_notification("_go", json!({ "sessionId": session })).await;
     for call in [running, waiting] {
         let error = expect_error(call.wait_answer().await)?;
@@ -383,13 +441,22 @@ async fn a_log_at_its_limit_ends_the_session_and_stays_readable() -> Result<()> 
     let http = RestClient::new(&host);
     let ended = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!((&ended["status"], &ended["endReason"]), (&json!("killed"), &json!("log_full")));
-    let size: usize = log::read_records(&host, &session)?.iter().map(|record| record.to_string().len()).sum();
+    let size: usize = log::read_records(&host, &session)?
+        .iter()
+        .map(|record| record.to_string().len())
+        .sum();
     // Output that was read from the agent in one go is kept whole.
     assert!((50 << 10..4 << 20).contains(&size), "{size} bytes");
 
-    let answer = http.post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo more" })).await?;
+    let answer = http
+        .post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo more" }))
+        .await?;
     assert_eq!(answer.status_and_code(), (507, "log_full".to_owned()));
-    assert!(answer.json()["detail"].as_str().is_some_and(|detail| detail.contains("limits.log")));
+    assert!(
+        answer.json()["detail"]
+            .as_str()
+            .is_some_and(|detail| detail.contains("limits.log"))
+    );
     let error = expect_error(client.send_prompt(&session, "echo more").await)?;
     assert_eq!(error.data["reason"], "log_full", "{error}");
     let reader = crate::connect_client(&host).await?;
@@ -414,20 +481,27 @@ async fn a_log_at_its_limit_ends_the_session_and_stays_readable() -> Result<()> 
 async fn host_recovers_after_running_out_of_file_descriptors() -> Result<()> {
     let (options, _folder) = start_from_shell(scripted_host(&[])?, "ulimit -n 128")?;
     let host = options.start_host()?;
-    assert!(host.read_stderr().contains("limits.connections"), "what does not fit is said: {}", host.read_stderr());
+    assert!(
+        host.read_stderr().contains("limits.connections"),
+        "what does not fit is said: {}",
+        host.read_stderr()
+    );
     let (working, session) = open_session(&host).await?;
     let mut crowd = Vec::new();
     for _ in 0..150 {
         crowd.push(TcpStream::connect(host_authority(&host)).await?);
     }
-    let said =
-        polling::poll_until(WAIT_LIMIT, || Ok(host.read_stderr().contains("cannot accept a connection").then_some(())))
-            .await?;
+    let said = polling::poll_until(WAIT_LIMIT, || {
+        Ok(host.read_stderr().contains("cannot accept a connection").then_some(()))
+    })
+    .await?;
     ensure!(said.is_some(), "it did not run out: {}", host.read_stderr());
     assert_eq!(prompt_for_text(&working, &session, "echo on").await?, "on");
     drop(crowd);
     let http = RestClient::new(&host);
-    let answer = tokio::time::timeout(WAIT_LIMIT, http.get("/sessions")).await.context("it did not recover")??;
+    let answer = tokio::time::timeout(WAIT_LIMIT, http.get("/sessions"))
+        .await
+        .context("it did not recover")??;
     assert_eq!(answer.status, 200);
     let complaints = host.read_stderr().matches("cannot accept a connection").count();
     assert!(complaints <= 4, "{complaints} complaints");
@@ -441,7 +515,10 @@ async fn host_raises_its_file_limit_and_agents_keep_the_original_limit() -> Resu
     let host = options.start_host()?;
     let soft = |pid: u32| -> Result<(String, String)> {
         let limits = std::fs::read_to_string(format!("/proc/{pid}/limits"))?;
-        let line = limits.lines().find(|line| line.starts_with("Max open files")).context("no such limit")?;
+        let line = limits
+            .lines()
+            .find(|line| line.starts_with("Max open files"))
+            .context("no such limit")?;
         let mut words = line.split_whitespace().skip(3).map(str::to_owned);
         Ok((words.next().context("no soft limit")?, words.next().context("no hard limit")?))
     };
@@ -453,7 +530,9 @@ async fn host_raises_its_file_limit_and_agents_keep_the_original_limit() -> Resu
     let seen = prompt_for_text(&client, &session, "env WHARF_KEEPER_FILES").await?;
     assert_eq!(
         seen.trim_start_matches("WHARF_KEEPER_FILES"),
-        prompt_for_text(&client, &session, "env NO_SUCH").await?.trim_start_matches("NO_SUCH")
+        prompt_for_text(&client, &session, "env NO_SUCH")
+            .await?
+            .trim_start_matches("NO_SUCH")
     );
     Ok(())
 }

@@ -186,12 +186,16 @@ const PROCESSES_END: &str = "all processes have to end with the host";
 /// Returns the binary under test: this build's, or the one that `WHARF_TEST_BINARY` names, to see which tests fail on
 /// an older one.
 fn wharf_binary() -> PathBuf {
-    std::env::var_os("WHARF_TEST_BINARY").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_wharf")), PathBuf::from)
+    std::env::var_os("WHARF_TEST_BINARY")
+        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_wharf")), PathBuf::from)
 }
 
 /// Configures a host whose default agent is the scripted one with these flags.
 fn scripted_host(flags: &[&str]) -> Result<HostOptions> {
-    Ok(HostOptions { binary: Some(wharf_binary()), ..HostOptions::with_scripted_agent(flags)? })
+    Ok(HostOptions {
+        binary: Some(wharf_binary()),
+        ..HostOptions::with_scripted_agent(flags)?
+    })
 }
 
 /// Adds a further agent: the scripted one with other flags.
@@ -210,7 +214,10 @@ fn add_section(mut options: HostOptions, text: &str) -> HostOptions {
 
 /// Configures a host that a shell starts after this command, such as a limit or a mask. The directory holds the shell's
 /// script.
-fn start_from_shell(options: HostOptions, setting: &str) -> Result<(HostOptions, tempfile::TempDir)> {
+fn start_from_shell(
+    options: HostOptions,
+    setting: &str,
+) -> Result<(HostOptions, tempfile::TempDir)> {
     let folder = tempfile::TempDir::with_prefix("wharf-started-after-")?;
     let script = folder.path().join("wharf");
     let binary = options.binary.clone().context("no binary")?;
@@ -227,7 +234,11 @@ async fn connect_client(host: &TestHost) -> Result<TestClient> {
 }
 
 /// Connects a client and sends `initialize` with these capabilities and this `_meta`.
-async fn connect_client_with(host: &TestHost, capabilities: Value, meta: Value) -> Result<TestClient> {
+async fn connect_client_with(
+    host: &TestHost,
+    capabilities: Value,
+    meta: Value,
+) -> Result<TestClient> {
     let client = TestClient::connect(&host.ws_url(), host.token()).await?;
     let info = json!({ "name": "wharf-testkit", "version": "1" });
     let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": info, "_meta": meta });
@@ -237,7 +248,8 @@ async fn connect_client_with(host: &TestHost, capabilities: Value, meta: Value) 
 
 /// Connects a client with an observer's token and sends `initialize`.
 async fn connect_observer(host: &TestHost) -> Result<TestClient> {
-    let client = TestClient::connect(&host.ws_url(), &transports::create_observer_token(host)?).await?;
+    let client =
+        TestClient::connect(&host.ws_url(), &transports::create_observer_token(host)?).await?;
     client.initialize().await?;
     Ok(client)
 }
@@ -292,7 +304,9 @@ fn without_usage(mut answer: Value) -> Value {
             members.remove("resources");
             members.values_mut().for_each(|value| *value = without_usage(value.take()));
         }
-        Value::Array(values) => values.iter_mut().for_each(|value| *value = without_usage(value.take())),
+        Value::Array(values) => {
+            values.iter_mut().for_each(|value| *value = without_usage(value.take()))
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
     answer

@@ -31,12 +31,20 @@ async fn two_hundred_sessions_with_waiting_prompts_come_back_a_few_at_a_time() -
     let folder = tempfile::TempDir::new()?;
     let count = folder.path().join("count");
     let flags = ["--count", count.to_str().context("not UTF-8")?];
-    let options = add_section(add_section(scripted_host(&flags)?, "replay_quiet = \"10ms\""), "[limits]\nstarts = 4");
+    let options = add_section(
+        add_section(scripted_host(&flags)?, "replay_quiet = \"10ms\""),
+        "[limits]\nstarts = 4",
+    );
     let mut host = options.start_host()?;
     assert!(host.terminate()?.success());
     let cwd = host.directory().to_owned();
-    let cold =
-        ColdSessions { count: SESSION_COUNT, agent: "scripted", cwd: &cwd, events: 0, waiting: Some("echo waited") };
+    let cold = ColdSessions {
+        count: SESSION_COUNT,
+        agent: "scripted",
+        cwd: &cwd,
+        events: 0,
+        waiting: Some("echo waited"),
+    };
     let sessions = cold.write_to(&host.state_dir())?;
     host.restart()?;
 
@@ -52,12 +60,18 @@ async fn two_hundred_sessions_with_waiting_prompts_come_back_a_few_at_a_time() -
     ensure!(client.chunk_texts() == ["waited", "here"], "{:?}", client.chunk_texts());
     ensure!(up < SESSION_COUNT / 2, "the client was served after {up} others");
 
-    let all =
-        polling::poll_until(4 * WAIT_LIMIT, || Ok((count_starts(&count)?.1 >= SESSION_COUNT).then_some(()))).await?;
+    let all = polling::poll_until(4 * WAIT_LIMIT, || {
+        Ok((count_starts(&count)?.1 >= SESSION_COUNT).then_some(()))
+    })
+    .await?;
     ensure!(all.is_some(), "begun, up, at once: {:?}", count_starts(&count)?);
     for session in &sessions {
-        log::expect_event(&host, session, "prompt_ended", |event| event["prompt"] == "waiting").await?;
-        ensure!(log::list_events(&host, session, "agent_starting")?.len() == 2, "{session} was started more than once");
+        log::expect_event(&host, session, "prompt_ended", |event| event["prompt"] == "waiting")
+            .await?;
+        ensure!(
+            log::list_events(&host, session, "agent_starting")?.len() == 2,
+            "{session} was started more than once"
+        );
     }
     let (_, _, most) = count_starts(&count)?;
     ensure!((2..=MAX_STARTS_AT_ONCE).contains(&most), "{most} agents were starting at once");

@@ -41,7 +41,11 @@ impl Mcp {
     /// Starts `wharf mcp` and completes the handshake.
     pub(crate) fn over_stdio(host: &TestHost) -> Result<Self> {
         let state_dir = host.state_dir();
-        let pipe = AgentPipe::start(&wharf_binary(), &["mcp", "--no-start"], &[("WHARF_STATE_DIR", &state_dir)])?;
+        let pipe = AgentPipe::start(
+            &wharf_binary(),
+            &["mcp", "--no-start"],
+            &[("WHARF_STATE_DIR", &state_dir)],
+        )?;
         let transport = McpTransport::Stdio(Box::new(initialize_client(pipe)?));
         Ok(Self { transport })
     }
@@ -49,7 +53,8 @@ impl Mcp {
     pub(crate) async fn call_method(&mut self, method: &str, params: Value) -> Result<Exchange> {
         match &mut self.transport {
             McpTransport::Http(http) => {
-                let message = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+                let message =
+                    json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
                 let answer = post_message(http, &message).await?;
                 ensure!(answer.status == 200, "{answer:?}");
                 let mut events = read_events(&answer)?;
@@ -62,7 +67,10 @@ impl Mcp {
                 let answer = pipe.wait_response(id)?;
                 let notes = &pipe.received[from..pipe.received.len() - 1];
                 Ok(Exchange {
-                    notes: notes.iter().filter_map(|line| serde_json::from_slice(line).ok()).collect(),
+                    notes: notes
+                        .iter()
+                        .filter_map(|line| serde_json::from_slice(line).ok())
+                        .collect(),
                     answer,
                 })
             }
@@ -71,7 +79,10 @@ impl Mcp {
 
     /// Returns the result of a tool, success or error.
     pub(crate) async fn call_for_result(&mut self, tool: &str, arguments: Value) -> Result<Value> {
-        let mut answer = self.call_method("tools/call", json!({ "name": tool, "arguments": arguments })).await?.answer;
+        let mut answer = self
+            .call_method("tools/call", json!({ "name": tool, "arguments": arguments }))
+            .await?
+            .answer;
         if let Some(error) = answer.get("error") {
             bail!("{tool}: {error}");
         }
@@ -87,13 +98,18 @@ impl Mcp {
     }
 
     /// Returns the code and the message with which a tool refuses.
-    pub(crate) async fn call_for_refusal(&mut self, tool: &str, arguments: Value) -> Result<(String, String)> {
+    pub(crate) async fn call_for_refusal(
+        &mut self,
+        tool: &str,
+        arguments: Value,
+    ) -> Result<(String, String)> {
         let result = self.call_for_result(tool, arguments).await?;
         ensure!(
             result["isError"] == true && result.get("structuredContent").is_none(),
             "{tool} did not refuse: {result}"
         );
-        let problem: Value = serde_json::from_str(result["content"][0]["text"].as_str().context("no text")?)?;
+        let problem: Value =
+            serde_json::from_str(result["content"][0]["text"].as_str().context("no text")?)?;
         let word = |member: &str| problem[member].as_str().unwrap_or_default().to_owned();
         Ok((word("code"), word("detail")))
     }
@@ -119,10 +135,17 @@ impl OutputSchemas {
         if result["isError"] == true {
             return Ok(());
         }
-        let schema = self.0.get(find_listed_name(tool)).with_context(|| format!("{tool} has no output schema"))?;
-        let answer = result.get("structuredContent").with_context(|| format!("{tool} has no structured content"))?;
-        let faults: Vec<String> =
-            schema.iter_errors(answer).map(|fault| format!("{}: {fault}", fault.instance_path())).collect();
+        let schema = self
+            .0
+            .get(find_listed_name(tool))
+            .with_context(|| format!("{tool} has no output schema"))?;
+        let answer = result
+            .get("structuredContent")
+            .with_context(|| format!("{tool} has no structured content"))?;
+        let faults: Vec<String> = schema
+            .iter_errors(answer)
+            .map(|fault| format!("{}: {fault}", fault.instance_path()))
+            .collect();
         ensure!(faults.is_empty(), "{tool} answers what its output schema forbids: {faults:#?}");
         Ok(())
     }
@@ -178,7 +201,9 @@ pub(crate) fn without_nulls(mut answer: Value) -> Value {
             members.retain(|_, member| !member.is_null());
             members.values_mut().for_each(|value| *value = without_nulls(value.take()));
         }
-        Value::Array(values) => values.iter_mut().for_each(|value| *value = without_nulls(value.take())),
+        Value::Array(values) => {
+            values.iter_mut().for_each(|value| *value = without_nulls(value.take()))
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
     answer
@@ -187,9 +212,13 @@ pub(crate) fn without_nulls(mut answer: Value) -> Value {
 /// Sends `initialize` and returns the client. The results of its tools are checked from then on.
 pub(crate) fn initialize_client(mut pipe: AgentPipe) -> Result<AgentPipe> {
     let client = json!({ "name": "wharf-testkit", "version": "1" });
-    let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
+    let params =
+        json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
     let hello = pipe.call_method("initialize", params)?;
-    ensure!(hello["serverInfo"]["name"] == "wharf" && hello["capabilities"]["tools"].is_object(), "{hello}");
+    ensure!(
+        hello["serverInfo"]["name"] == "wharf" && hello["capabilities"]["tools"].is_object(),
+        "{hello}"
+    );
     pipe.send_notification("notifications/initialized", json!({}))?;
     let schemas = OutputSchemas::from_list(&pipe.call_method("tools/list", json!({}))?)?;
     pipe.check_lines(ToolResultCheck { schemas, called: HashMap::new() });
@@ -203,15 +232,19 @@ pub(crate) async fn post_message(http: &RestClient, message: &Value) -> Result<R
     let last = read_events(&answer).ok().and_then(|mut events| events.pop());
     let result = last.and_then(|mut last| last.get_mut("result").map(Value::take));
     if let (Some(tool), Some(result)) = (find_called_tool(message), result) {
-        let list = json!({ "jsonrpc": "2.0", "id": "schemas", "method": "tools/list", "params": {} });
-        let listed = read_events(&send_message(http, &list).await?)?.pop().context("no answer to tools/list")?;
+        let list =
+            json!({ "jsonrpc": "2.0", "id": "schemas", "method": "tools/list", "params": {} });
+        let listed = read_events(&send_message(http, &list).await?)?
+            .pop()
+            .context("no answer to tools/list")?;
         OutputSchemas::from_list(&listed["result"])?.check_result(tool, &result)?;
     }
     Ok(answer)
 }
 
 async fn send_message(http: &RestClient, message: &Value) -> Result<RestAnswer> {
-    let headers = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
+    let headers =
+        [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
     http.send_to_end("POST", "/mcp", &headers, &message.to_string()).await
 }
 

@@ -50,7 +50,11 @@ async fn expect_rss_back(host: &TestHost, before: u64) -> Result<()> {
     });
     let back = back.await?;
     println!("memory: {before} KiB before, {} KiB after", rss_kib(host)?);
-    ensure!(back.is_some(), "{} KiB are in use a minute later, {before} KiB were before", rss_kib(host)?);
+    ensure!(
+        back.is_some(),
+        "{} KiB are in use a minute later, {before} KiB were before",
+        rss_kib(host)?
+    );
     Ok(())
 }
 
@@ -61,9 +65,16 @@ async fn connect_socket(host: &TestHost) -> Result<RawSocket> {
 /// Reads until the chunk with this number is complete.
 async fn read_chunk(reader: &mut RawClient, wanted: u64) -> Result<()> {
     loop {
-        let frame = reader.next_within(READ_TIMEOUT).await?.context("the connection ended before the chunk")?;
+        let frame = reader
+            .next_within(READ_TIMEOUT)
+            .await?
+            .context("the connection ended before the chunk")?;
         if let Some(index) = raw_client::index(&frame) {
-            ensure!(index <= wanted && frame.len() as u64 > 1_000_000, "chunk {index}, {} bytes", frame.len());
+            ensure!(
+                index <= wanted && frame.len() as u64 > 1_000_000,
+                "chunk {index}, {} bytes",
+                frame.len()
+            );
             if index == wanted {
                 return Ok(());
             }
@@ -78,8 +89,11 @@ async fn observers_that_do_not_read_share_the_bytes_of_a_large_update() -> Resul
     let session = reader.new_session(&cwd(&host)?).await?;
     let mut observers = Vec::new();
     for number in 0..20 {
-        let mut observer =
-            if number % 2 == 0 { RawClient::open(&host).await? } else { RawClient::with_event_ids(&host).await? };
+        let mut observer = if number % 2 == 0 {
+            RawClient::open(&host).await?
+        } else {
+            RawClient::with_event_ids(&host).await?
+        };
         observer.load_session(7, &session, &cwd(&host)?).await?;
         observer.answer(7).await?;
         observers.push(observer);
@@ -110,7 +124,12 @@ async fn event_streams_that_are_not_read_share_the_bytes_of_a_large_update() -> 
         let http = http_client::AcpHttpClient::open(&host).await?;
         let own = http.open_stream(None, None).await?;
         let mut events = http.open_stream(Some(&session), None).await?;
-        http.send(7, "session/resume", json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] })).await?;
+        http.send(
+            7,
+            "session/resume",
+            json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] }),
+        )
+        .await?;
         events.answer(7).await?;
         streams.push((http, own, events));
     }
@@ -142,7 +161,8 @@ async fn line_streams_that_are_not_read_share_one_bound() -> Result<()> {
     let before = rss_kib(&host)?;
     // 7 MB in lines of 500 bytes.
     let line = "x".repeat(499);
-    rest::send_prompt(&http, &session, &format!("sh yes {line} | head -n 14000; echo last line")).await?;
+    rest::send_prompt(&http, &session, &format!("sh yes {line} | head -n 14000; echo last line"))
+        .await?;
     rest::wait_until_idle(&http, &session).await?;
     let grown = most_rss_kib(&host).await?.saturating_sub(before);
     println!("memory: 12 line streams that are not read cost {grown} KiB");
@@ -156,8 +176,13 @@ async fn line_streams_that_are_not_read_share_one_bound() -> Result<()> {
         }
         anyhow::Ok(())
     };
-    tokio::time::timeout(READ_TIMEOUT, whole).await.context("a stream that is read does not get its lines")??;
-    assert!(MetricsPage::of(&http).await?.get("wharf_readers_closed_total")? > 0.0, "none was closed");
+    tokio::time::timeout(READ_TIMEOUT, whole)
+        .await
+        .context("a stream that is read does not get its lines")??;
+    assert!(
+        MetricsPage::of(&http).await?.get("wharf_readers_closed_total")? > 0.0,
+        "none was closed"
+    );
     drop((streams, reading));
     expect_no_outbound_bytes(&host).await
 }
@@ -169,7 +194,9 @@ async fn expect_no_outbound_bytes(host: &TestHost) -> Result<()> {
         while MetricsPage::of(&http).await?.get("wharf_buffer_bytes{direction=\"out\"}")? > 0.0 {}
         anyhow::Ok(())
     };
-    tokio::time::timeout(READ_TIMEOUT, quiet).await.context("bytes are counted that nobody waits for")?
+    tokio::time::timeout(READ_TIMEOUT, quiet)
+        .await
+        .context("bytes are counted that nobody waits for")?
 }
 
 #[tokio::test]
@@ -188,15 +215,22 @@ async fn unfinished_messages_count_toward_the_body_limit() -> Result<()> {
             socket.send(Message::Frame(frame)).await?;
             socket.send(Message::Ping("read".into())).await
         };
-        let sent = tokio::time::timeout(READ_TIMEOUT, sent).await.context("the host does not read")?;
-        let answer = tokio::time::timeout(READ_TIMEOUT, socket.next()).await.context("no answer")?;
+        let sent = tokio::time::timeout(READ_TIMEOUT, sent)
+            .await
+            .context("the host does not read")?;
+        let answer =
+            tokio::time::timeout(READ_TIMEOUT, socket.next()).await.context("no answer")?;
         match (sent, answer) {
             (Ok(()), Some(Ok(Message::Pong(_)))) => unfinished.push(socket),
             _ => refused += 1,
         }
     }
     let grown = most_rss_kib(&host).await?.saturating_sub(before);
-    ensure!(refused >= 8 && unfinished.len() >= 2, "{} are held, {refused} were refused", unfinished.len());
+    ensure!(
+        refused >= 8 && unfinished.len() >= 2,
+        "{} are held, {refused} were refused",
+        unfinished.len()
+    );
     ensure!(grown < 200 << 10, "unfinished messages cost {grown} KiB");
     working.send_prompt(&session, "echo unharmed").await?;
     drop(unfinished);
@@ -205,20 +239,26 @@ async fn unfinished_messages_count_toward_the_body_limit() -> Result<()> {
     let passed = async {
         loop {
             let next = connect_client(&host).await?;
-            if let Ok(Ok(status)) =
-                tokio::time::timeout(READ_TIMEOUT, next.call_method("session/status", filling.clone())).await
+            if let Ok(Ok(status)) = tokio::time::timeout(
+                READ_TIMEOUT,
+                next.call_method("session/status", filling.clone()),
+            )
+            .await
             {
                 return anyhow::Ok(status);
             }
         }
     };
-    let status = tokio::time::timeout(READ_TIMEOUT, passed).await.context("a large message does not pass")??;
+    let status = tokio::time::timeout(READ_TIMEOUT, passed)
+        .await
+        .context("a large message does not pass")??;
     assert_eq!(status["status"], "live");
     Ok(())
 }
 
 #[tokio::test]
-async fn readers_that_stop_at_different_updates_are_closed_when_the_buffers_are_used_up() -> Result<()> {
+async fn readers_that_stop_at_different_updates_are_closed_when_the_buffers_are_used_up()
+-> Result<()> {
     let limits = "frame = \"8MiB\"\nbody = \"8MiB\"\nbodies = \"8MiB\"\nbuffers = \"32MiB\"\nsilence = \"300ms\"";
     let host = configure_limits(limits)?.start_host()?;
     let mut writer = RawClient::open(&host).await?;
@@ -243,7 +283,10 @@ async fn readers_that_stop_at_different_updates_are_closed_when_the_buffers_are_
     ensure!(grown < 150 << 10, "12 readers that stopped cost {grown} KiB");
     let page = MetricsPage::of(&RestClient::new(&host)).await?;
     assert!(page.get("wharf_readers_closed_total")? > 0.0, "none was closed");
-    let told = host.read_stderr().lines().any(|line| line.contains("WebSocket") && line.contains("takes nothing"));
+    let told = host
+        .read_stderr()
+        .lines()
+        .any(|line| line.contains("WebSocket") && line.contains("takes nothing"));
     ensure!(told, "the log does not say why: {}", host.read_stderr());
     Ok(())
 }
@@ -269,12 +312,16 @@ async fn a_flood_of_attaches_costs_little_and_ends_with_its_connection() -> Resu
     let quiet = async {
         loop {
             let page = MetricsPage::of(&http).await?;
-            if page.get("wharf_histories")? == 0.0 && page.get("wharf_buffer_bytes{direction=\"out\"}")? == 0.0 {
+            if page.get("wharf_histories")? == 0.0
+                && page.get("wharf_buffer_bytes{direction=\"out\"}")? == 0.0
+            {
                 return anyhow::Ok(());
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), quiet).await.context("histories outlive their connection")??;
+    tokio::time::timeout(Duration::from_secs(20), quiet)
+        .await
+        .context("histories outlive their connection")??;
     expect_rss_back(&host, before).await
 }
 
@@ -290,7 +337,9 @@ async fn flood_with_unfinished_messages(host: &TestHost) -> Result<()> {
             socket.send(Message::Ping("read".into())).await
         };
         // The host refuses messages that it has no room for.
-        let _ = tokio::time::timeout(READ_TIMEOUT, sent).await.context("the host does not read")?;
+        let _ = tokio::time::timeout(READ_TIMEOUT, sent)
+            .await
+            .context("the host does not read")?;
         let _ = tokio::time::timeout(READ_TIMEOUT, socket.next()).await.context("no answer")?;
         unfinished.push(socket);
     }
@@ -298,11 +347,17 @@ async fn flood_with_unfinished_messages(host: &TestHost) -> Result<()> {
 }
 
 /// Forty observers that do not read a large update.
-async fn flood_with_observers(host: &TestHost, reader: &mut RawClient, session: &str) -> Result<()> {
+async fn flood_with_observers(
+    host: &TestHost,
+    reader: &mut RawClient,
+    session: &str,
+) -> Result<()> {
     let mut observers = Vec::new();
     for _ in 0..40 {
         let mut observer = RawClient::open(host).await?;
-        observer.send(7, "session/attach", json!({ "sessionId": session, "historyPolicy": "none" })).await?;
+        observer
+            .send(7, "session/attach", json!({ "sessionId": session, "historyPolicy": "none" }))
+            .await?;
         observer.answer(7).await?;
         observers.push(observer);
     }
@@ -392,7 +447,13 @@ async fn host_gives_memory_back_after_many_sessions_are_listed() -> Result<()> {
     let mut host = scripted_host(&[])?.start_host()?;
     ensure!(host.terminate()?.success());
     let directory = host.directory().to_owned();
-    let cold = ColdSessions { count: MANY_SESSIONS, agent: "scripted", cwd: &directory, events: 0, waiting: None };
+    let cold = ColdSessions {
+        count: MANY_SESSIONS,
+        agent: "scripted",
+        cwd: &directory,
+        events: 0,
+        waiting: None,
+    };
     cold.write_to(&host.state_dir())?;
     // The first start reads all logs, the second one knows the sessions from the index.
     host.restart()?;
@@ -401,6 +462,9 @@ async fn host_gives_memory_back_after_many_sessions_are_listed() -> Result<()> {
     ensure!(http.get("/sessions?limit=1").await?.status == 200);
     let before = rss_kib(&host)?;
     flood_with_streams(&host, LISTING_STREAMS).await?;
-    println!("memory: {before} KiB before, {} KiB after {MANY_SESSIONS} sessions were listed", rss_kib(&host)?);
+    println!(
+        "memory: {before} KiB before, {} KiB after {MANY_SESSIONS} sessions were listed",
+        rss_kib(&host)?
+    );
     expect_rss_back(&host, before).await
 }

@@ -10,7 +10,10 @@ use crate::recording::Recording;
 use crate::{connect_client, cwd, expect_error, open_session, stop_reason};
 
 /// Creates a session and restarts its host, so that no agent runs.
-async fn restart_with_cold_session(recording: &Recording, flags: &[&str]) -> Result<(TestHost, String)> {
+async fn restart_with_cold_session(
+    recording: &Recording,
+    flags: &[&str],
+) -> Result<(TestHost, String)> {
     let mut host = recording
         .host_options(&[&["--resume"], flags].concat())?
         .without_keepers(crate::AGENT_COMES_BACK)
@@ -25,7 +28,10 @@ async fn restart_with_cold_session(recording: &Recording, flags: &[&str]) -> Res
 /// Returns the methods that the agent received since its last start.
 fn methods_since_start(recording: &Recording) -> Result<Vec<String>> {
     let methods = recording.read_methods()?;
-    let start = methods.iter().position(|method| method == "session/resume").context("it was not brought back")?;
+    let start = methods
+        .iter()
+        .position(|method| method == "session/resume")
+        .context("it was not brought back")?;
     Ok(methods.into_iter().skip(start + 1).collect())
 }
 
@@ -45,12 +51,18 @@ async fn settings_sent_before_a_prompt_reach_the_agent_of_a_cold_session_before_
     let recording = Recording::new()?;
     let (host, session) = restart_with_cold_session(&recording, &[]).await?;
     let client = connect_client(&host).await?;
-    let mode = start_request(&client, &session, "session/set_mode", json!({ "modeId": "auto" })).await;
-    let option =
-        start_request(&client, &session, "session/set_config_option", json!({ "configId": "model", "value": "fast" }))
-            .await;
+    let mode =
+        start_request(&client, &session, "session/set_mode", json!({ "modeId": "auto" })).await;
+    let option = start_request(
+        &client,
+        &session,
+        "session/set_config_option",
+        json!({ "configId": "model", "value": "fast" }),
+    )
+    .await;
     let prompt = client.start_prompt(&session, "mode").await;
-    let later = start_request(&client, &session, "session/set_mode", json!({ "modeId": "ask" })).await;
+    let later =
+        start_request(&client, &session, "session/set_mode", json!({ "modeId": "ask" })).await;
     assert_eq!(stop_reason(prompt.wait_answer().await)?, "end_turn");
     mode.wait_answer().await?;
     let _ = option.wait_answer().await;
@@ -68,9 +80,18 @@ async fn detach_right_behind_load_or_attach_detaches() -> Result<()> {
         let recording = Recording::new()?;
         let (host, session) = restart_with_cold_session(&recording, &[]).await?;
         let client = connect_client(&host).await?;
-        let join = start_request(&client, &session, method, json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await;
+        let join = start_request(
+            &client,
+            &session,
+            method,
+            json!({ "cwd": cwd(&host)?, "mcpServers": [] }),
+        )
+        .await;
         let detach = start_request(&client, &session, "session/detach", json!({})).await;
-        assert_eq!(detach.wait_answer().await.with_context(|| method.to_owned())?["status"], "detached");
+        assert_eq!(
+            detach.wait_answer().await.with_context(|| method.to_owned())?["status"],
+            "detached"
+        );
         join.wait_answer().await.with_context(|| method.to_owned())?;
         let status = client.call_method("session/status", json!({ "sessionId": session })).await?;
         assert_eq!(status["_meta"]["wharf"]["clients"], 0, "{method}: {status}");
@@ -84,9 +105,18 @@ async fn prompts_right_behind_a_join_are_answered_and_not_shown_to_their_sender(
         let recording = Recording::new()?;
         let (host, session) = restart_with_cold_session(&recording, &[]).await?;
         let client = connect_client(&host).await?;
-        let join = start_request(&client, &session, method, json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await;
+        let join = start_request(
+            &client,
+            &session,
+            method,
+            json!({ "cwd": cwd(&host)?, "mcpServers": [] }),
+        )
+        .await;
         let prompt = client.start_prompt(&session, "echo behind").await;
-        assert_eq!(stop_reason(prompt.wait_answer().await).with_context(|| method.to_owned())?, "end_turn");
+        assert_eq!(
+            stop_reason(prompt.wait_answer().await).with_context(|| method.to_owned())?,
+            "end_turn"
+        );
         join.wait_answer().await?;
         let own = client
             .received_frames()
@@ -104,7 +134,13 @@ async fn cancel_right_behind_a_prompt_ends_it_before_the_agent_is_up() -> Result
     let recording = Recording::new()?;
     let (host, session) = restart_with_cold_session(&recording, &[]).await?;
     let client = connect_client(&host).await?;
-    let join = start_request(&client, &session, "session/load", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await;
+    let join = start_request(
+        &client,
+        &session,
+        "session/load",
+        json!({ "cwd": cwd(&host)?, "mcpServers": [] }),
+    )
+    .await;
     let prompt = client.start_prompt(&session, "echo never").await;
     client.cancel_turn(&session).await;
     assert_eq!(stop_reason(prompt.wait_answer().await)?, "cancelled");
@@ -126,8 +162,15 @@ async fn prompt_behind_a_join_whose_start_fails_is_answered() -> Result<()> {
     host.options_mut().config = Some(text);
     host.restart()?;
     let client = connect_client(&host).await?;
-    let join = start_request(&client, &session, "session/load", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await;
-    let mode = start_request(&client, &session, "session/set_mode", json!({ "modeId": "ask" })).await;
+    let join = start_request(
+        &client,
+        &session,
+        "session/load",
+        json!({ "cwd": cwd(&host)?, "mcpServers": [] }),
+    )
+    .await;
+    let mode =
+        start_request(&client, &session, "session/set_mode", json!({ "modeId": "ask" })).await;
     let prompt = client.start_prompt(&session, "echo never").await;
     assert_eq!(expect_error(join.wait_answer().await)?.data["reason"], "start_failed");
     assert_eq!(expect_error(mode.wait_answer().await)?.data["reason"], "start_failed");
@@ -140,10 +183,13 @@ async fn detaching_from_a_session_that_is_not_attached_says_so() -> Result<()> {
     let host = crate::scripted_host(&[])?.start_host()?;
     let (_first, session) = open_session(&host).await?;
     let second = connect_client(&host).await?;
-    let error = expect_error(second.call_method("session/detach", json!({ "sessionId": session })).await)?;
+    let error =
+        expect_error(second.call_method("session/detach", json!({ "sessionId": session })).await)?;
     assert_eq!((error.code, &error.data["reason"]), (-32001, &json!("not_attached")), "{error}");
     assert!(error.message.contains("not attached"), "{error}");
-    let error = expect_error(second.call_method("session/detach", json!({ "sessionId": "sess_none" })).await)?;
+    let error = expect_error(
+        second.call_method("session/detach", json!({ "sessionId": "sess_none" })).await,
+    )?;
     assert!(error.message.contains("not found") && error.data.get("reason").is_none(), "{error}");
     Ok(())
 }
@@ -158,7 +204,11 @@ async fn refusals_carry_the_id_of_the_request_whenever_it_can_be_read() -> Resul
     ] {
         client.send_raw(frame).await;
         let refusal = client.expect("a refusal", |frame| frame.body.get("error").is_some()).await;
-        assert_eq!((&refusal.body["id"], &refusal.body["error"]["code"]), (&id, &json!(-32600)), "{frame}");
+        assert_eq!(
+            (&refusal.body["id"], &refusal.body["error"]["code"]),
+            (&id, &json!(-32600)),
+            "{frame}"
+        );
     }
     Ok(())
 }

@@ -10,8 +10,13 @@ use wharf_testkit::{WAIT_LIMIT, polling};
 
 use crate::metrics_page::MetricsPage;
 use crate::raw_client::RawClient;
-use crate::rest::{caller_with_role, send_prompt, spawn_session, wait_for_session, wait_until_idle};
-use crate::{add_scripted_agent, connect_client, cwd, expect_error, join_session, open_session, scripted_host};
+use crate::rest::{
+    caller_with_role, send_prompt, spawn_session, wait_for_session, wait_until_idle,
+};
+use crate::{
+    add_scripted_agent, connect_client, cwd, expect_error, join_session, open_session,
+    scripted_host,
+};
 
 /// Fetches the page until it matches.
 async fn fetch_page_until(
@@ -32,11 +37,16 @@ async fn fetch_page_until(
 
 #[tokio::test]
 async fn every_line_is_well_formed_and_every_number_follows_what_happens() -> Result<()> {
-    let host = add_scripted_agent(scripted_host(&["--resume"])?, "broken", &["--exit-on-start", "7"])?.start_host()?;
+    let host =
+        add_scripted_agent(scripted_host(&["--resume"])?, "broken", &["--exit-on-start", "7"])?
+            .start_host()?;
     let http = RestClient::new(&host);
     let before = MetricsPage::of(&http).await?;
     assert_eq!(before.get("wharf_sessions{status=\"running\"}")?, 0.0);
-    assert_eq!(before.get(&format!("wharf_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION")))?, 1.0);
+    assert_eq!(
+        before.get(&format!("wharf_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION")))?,
+        1.0
+    );
 
     let (ann, session) = open_session(&host).await?;
     let bob = join_session(&host, &session).await?;
@@ -71,10 +81,17 @@ async fn every_line_is_well_formed_and_every_number_follows_what_happens() -> Re
     ] {
         assert_eq!(now.get(name)?, value, "{name}");
     }
-    bob.send_result(asked.id(), json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
+    bob.send_result(
+        asked.id(),
+        json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } }),
+    )
+    .await;
     asking.wait_answer().await?;
 
-    expect_error(ann.call_method("session/prompt", json!({ "sessionId": "sess_unknown", "prompt": [] })).await)?;
+    expect_error(
+        ann.call_method("session/prompt", json!({ "sessionId": "sess_unknown", "prompt": [] }))
+            .await,
+    )?;
     assert_eq!(http.get("/sessions/sess_unknown").await?.status, 404);
     let body = json!({ "adapter": "broken", "cwd": cwd(&host)? });
     assert_eq!(http.post("/sessions/agent", &body).await?.status, 502);
@@ -106,12 +123,19 @@ async fn every_line_is_well_formed_and_every_number_follows_what_happens() -> Re
 
 /// Checks that docs/observability.md lists exactly these names.
 fn check_documented_names(page: &MetricsPage) -> Result<()> {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/observability.md"))?;
-    let listed = text.lines().filter_map(|line| line.strip_prefix("| `wharf_")?.split(['`', '{']).next());
+    let text = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/observability.md"
+    ))?;
+    let listed = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `wharf_")?.split(['`', '{']).next());
     let listed: BTreeSet<String> = listed.map(|name| format!("wharf_{name}")).collect();
     let mut told: BTreeSet<String> = page.names().cloned().collect();
     // These exist only with configured caps.
-    told.extend(["wharf_memory_limit_bytes", "wharf_session_memory_limit_bytes"].map(str::to_owned));
+    told.extend(
+        ["wharf_memory_limit_bytes", "wharf_session_memory_limit_bytes"].map(str::to_owned),
+    );
     ensure!(listed == told, "not the same: {:?}", listed.symmetric_difference(&told));
     Ok(())
 }
@@ -119,8 +143,11 @@ fn check_documented_names(page: &MetricsPage) -> Result<()> {
 #[tokio::test]
 #[cfg(target_os = "linux")]
 async fn memory_and_cpu_are_reported_per_adapter() -> Result<()> {
-    let host = crate::add_section(scripted_host(&[])?, "[limits]\nsession_memory = \"40MiB\"\nmemory = \"4GiB\"")
-        .start_host()?;
+    let host = crate::add_section(
+        scripted_host(&[])?,
+        "[limits]\nsession_memory = \"40MiB\"\nmemory = \"4GiB\"",
+    )
+    .start_host()?;
     let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     send_prompt(&http, &id, "spin 200; hold 60; hang").await?;
@@ -132,14 +159,21 @@ async fn memory_and_cpu_are_reported_per_adapter() -> Result<()> {
     let page = fetch_page_until(&http, "a session over its cap", over).await?;
     assert!(page.get("wharf_agent_cpu_seconds_total{adapter=\"scripted\"}")? >= 0.15);
     assert_eq!(page.get("wharf_agent_processes{adapter=\"scripted\"}")?, 2.0);
-    assert!(page.get("wharf_resident_memory_bytes")? > 1e6 && page.get("wharf_cpu_seconds_total")? > 0.0);
+    assert!(
+        page.get("wharf_resident_memory_bytes")? > 1e6
+            && page.get("wharf_cpu_seconds_total")? > 0.0
+    );
     assert_eq!(page.get("wharf_session_memory_limit_bytes")?, f64::from(40 << 20));
     assert!(page.get("wharf_accounting_seconds_count")? >= 1.0);
     // Measuring costs the operator milliseconds every two seconds.
-    let each = page.get("wharf_accounting_seconds_sum")? / page.get("wharf_accounting_seconds_count")?;
+    let each =
+        page.get("wharf_accounting_seconds_sum")? / page.get("wharf_accounting_seconds_count")?;
     assert!(each < 1.0, "a look takes {each} s");
     http.post_empty(&format!("/sessions/{id}/interrupt")).await?.expect(200)?;
-    wait_for_session(&http, &id, "a session that sleeps", |session| session["endReason"] == "memory").await?;
+    wait_for_session(&http, &id, "a session that sleeps", |session| {
+        session["endReason"] == "memory"
+    })
+    .await?;
     let slept = fetch_page_until(&http, "no memory", |page| {
         Ok(page.get("wharf_agent_memory_bytes{adapter=\"scripted\"}")? == 0.0)
     });
@@ -159,7 +193,11 @@ async fn lag_of_a_reader_is_reported() -> Result<()> {
     // This exceeds the buffers between the host and a client that does not read.
     ann.send_prompt(&session, "burst 60000 500").await?;
     let page = MetricsPage::of(&http).await?;
-    assert!(page.get("wharf_reader_lag_events")? > 1_000.0, "{}", page.get("wharf_reader_lag_events")?);
+    assert!(
+        page.get("wharf_reader_lag_events")? > 1_000.0,
+        "{}",
+        page.get("wharf_reader_lag_events")?
+    );
     let debug = http.get("/debug/sessions").await?.expect(200)?;
     assert!(debug["sessions"][0]["lagEvents"].as_u64() > Some(1_000), "{debug}");
     drop(slow);
@@ -225,10 +263,21 @@ async fn debug_output_shows_session_state_without_content() -> Result<()> {
     acp.send_prompt(&session, "title the secret plan").await?;
     let debug = http.get("/debug/sessions").await?.expect(200)?;
     let one = &debug["sessions"][0];
-    assert_eq!((&one["id"], &one["turn"], &one["asks"]), (&json!(session), &json!("idle"), &json!(0)));
+    assert_eq!(
+        (&one["id"], &one["turn"], &one["asks"]),
+        (&json!(session), &json!("idle"), &json!(0))
+    );
     assert_eq!((&one["readers"], one.get("paused")), (&json!(1), None));
-    assert!(one["logBytes"].as_u64() > Some(500) && one["idleMillis"].is_u64() && one["pids"][0].is_u64(), "{one}");
+    assert!(
+        one["logBytes"].as_u64() > Some(500)
+            && one["idleMillis"].is_u64()
+            && one["pids"][0].is_u64(),
+        "{one}"
+    );
     assert!(!debug.to_string().contains("secret plan"), "{debug}");
-    assert_eq!(http.get(&format!("/sessions/{session}")).await?.expect(200)?["title"], "the secret plan");
+    assert_eq!(
+        http.get(&format!("/sessions/{session}")).await?.expect(200)?["title"],
+        "the secret plan"
+    );
     Ok(())
 }

@@ -15,7 +15,9 @@ use wharf_testkit::{WAIT_LIMIT, polling};
 use crate::recording::Recording;
 use crate::rest::{caller_with_role, spawn_session, wait_for_session};
 use crate::transports::create_observer_token;
-use crate::{add_section, connect_client, expect_error, log, open_session, prompt_for_text, scripted_host};
+use crate::{
+    add_section, connect_client, expect_error, log, open_session, prompt_for_text, scripted_host,
+};
 
 /// Installs a program under the name of a well-known agent; it creates the marker file when it runs.
 fn install_impostor(host: &TestHost) -> Result<(PathBuf, PathBuf)> {
@@ -36,7 +38,9 @@ async fn only_admins_choose_the_path_of_programs() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let (path, mark) = install_impostor(&host)?;
     let url = format!("{}?agent=goose", host.ws_url());
-    for token in [create_observer_token(&host)?, caller_with_role(&host, "controller")?.token().to_owned()] {
+    for token in
+        [create_observer_token(&host)?, caller_with_role(&host, "controller")?.token().to_owned()]
+    {
         let intruder = TestClient::connect(&url, &token).await?;
         let _ = intruder.call_method("initialize", initialize_params_with_path(&path)).await;
         let body = json!({ "adapter": "goose", "env": { "PATH": path } });
@@ -57,7 +61,10 @@ async fn observer_cannot_start_an_agent_by_initialize() -> Result<()> {
     let answer = looking.initialize().await?;
     assert_eq!(answer["agentInfo"]["name"], "wharf");
     assert_eq!(answer["agentCapabilities"]["sessionCapabilities"]["attach"], json!({}));
-    assert!(wharf_testkit::processes::list_descendants(host.pid()).is_empty(), "nothing was started");
+    assert!(
+        wharf_testkit::processes::list_descendants(host.pid()).is_empty(),
+        "nothing was started"
+    );
     // Once an agent has answered, an observer gets its answer.
     let _one = connect_client(&host).await?;
     let looking = TestClient::connect(&host.ws_url(), &create_observer_token(&host)?).await?;
@@ -83,17 +90,26 @@ async fn directories_in_odd_frames_are_checked() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let work = host.directory().join("work");
     fs::create_dir_all(&work)?;
-    RestClient::new(&host).post("/workspaces", &json!({ "slug": "work", "path": work })).await?.expect(201)?;
+    RestClient::new(&host)
+        .post("/workspaces", &json!({ "slug": "work", "path": work }))
+        .await?
+        .expect(201)?;
     let http = caller_with_role(&host, "controller")?;
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
-    for odd in
-        [r#""x":1"#.to_owned(), format!(r#""x":{deep}"#), r#""x":1e999"#.to_owned(), r#""x":"\ud800""#.to_owned()]
-    {
+    for odd in [
+        r#""x":1"#.to_owned(),
+        format!(r#""x":{deep}"#),
+        r#""x":1e999"#.to_owned(),
+        r#""x":"\ud800""#.to_owned(),
+    ] {
         let intruder = TestClient::connect(&host.ws_url(), http.token()).await?;
         intruder.initialize().await?;
-        let params =
-            format!(r#"{{"cwd":"{}","mcpServers":[],"additionalDirectories":["/etc"],{odd}}}"#, work.display());
-        let line = format!(r#"{{"jsonrpc":"2.0","id":77,"method":"session/new","params":{params}}}"#);
+        let params = format!(
+            r#"{{"cwd":"{}","mcpServers":[],"additionalDirectories":["/etc"],{odd}}}"#,
+            work.display()
+        );
+        let line =
+            format!(r#"{{"jsonrpc":"2.0","id":77,"method":"session/new","params":{params}}}"#);
         intruder.send_raw(&line).await;
         let answer = intruder.expect("an answer", |frame| frame.body["id"] == 77).await;
         assert!(answer.body.get("error").is_some(), "{odd}: {}", answer.raw);
@@ -101,7 +117,10 @@ async fn directories_in_odd_frames_are_checked() -> Result<()> {
     let nested = (0..125).fold(json!(1), |inner, _| json!([inner]));
     let body = json!({ "adapter": "scripted", "cwd": work, "additionalDirectories": ["/etc"], "mcpServers": [nested] });
     assert_ne!(http.post("/sessions/agent", &body).await?.status, 201);
-    assert_eq!(RestClient::new(&host).get("/sessions").await?.expect(200)?, json!({ "sessions": [] }));
+    assert_eq!(
+        RestClient::new(&host).get("/sessions").await?.expect(200)?,
+        json!({ "sessions": [] })
+    );
     Ok(())
 }
 
@@ -117,28 +136,39 @@ async fn delete_of_a_hanging_agent_blocks_no_other_request() -> Result<()> {
         let (http, path) = (RestClient::new(&host), format!("/sessions/{stubborn}"));
         tokio::spawn(async move { http.delete(&path).await })
     };
-    wait_for_session(&http, &stubborn, "its end has begun", |session| session["status"] == "killed").await?;
+    wait_for_session(&http, &stubborn, "its end has begun", |session| {
+        session["status"] == "killed"
+    })
+    .await?;
     http.get(&format!("/sessions/{cold}/output")).await?.expect(200)?;
-    assert!(!forgetting.is_finished(), "the cold session was read while the other one's agent was ended");
+    assert!(
+        !forgetting.is_finished(),
+        "the cold session was read while the other one's agent was ended"
+    );
     assert_eq!(forgetting.await??.expect(200)?["ok"], true);
     Ok(())
 }
 
 #[tokio::test]
 async fn waiting_requests_hold_bounded_memory_and_others_get_through() -> Result<()> {
-    let host = add_section(scripted_host(&["--hang-on", "_never"])?, "[limits]\nframe = \"1MiB\"").start_host()?;
+    let host = add_section(scripted_host(&["--hang-on", "_never"])?, "[limits]\nframe = \"1MiB\"")
+        .start_host()?;
     let (_other, session) = open_session(&host).await?;
     let client = connect_client(&host).await?;
     let large = json!({ "filling": "x".repeat(900 << 10) });
     // Both requests wait for the agent without a session, which never answers.
-    let _waiting =
-        [client.start_request("_never", large.clone()).await, client.start_request("_never", large.clone()).await];
+    let _waiting = [
+        client.start_request("_never", large.clone()).await,
+        client.start_request("_never", large.clone()).await,
+    ];
     let error = expect_error(client.call_method("_never", large).await)?;
     assert_eq!(error.data["reason"], "too_many_requests", "{error}");
     client.load_session(&session, &crate::cwd(&host)?).await?;
     let running = client.start_prompt(&session, "hang").await;
     log::expect_event(&host, &session, "turn_started", |_| true).await?;
-    client.send_notification("session/cancel", json!({ "sessionId": session })).await;
+    client
+        .send_notification("session/cancel", json!({ "sessionId": session }))
+        .await;
     assert_eq!(running.wait_answer().await?["stopReason"], "cancelled");
     assert_eq!(prompt_for_text(&client, &session, "echo unharmed").await?, "unharmed");
     Ok(())
@@ -149,12 +179,15 @@ async fn values_repeated_in_a_refusal_are_cut() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let client = connect_client(&host).await?;
     let long = "x".repeat(5_000);
-    client.send_raw(&json!({ "jsonrpc": "2.0", "id": long, "method": "session/list" }).to_string()).await;
+    client
+        .send_raw(&json!({ "jsonrpc": "2.0", "id": long, "method": "session/list" }).to_string())
+        .await;
     let answer = client.expect("the refusal", |frame| frame.raw.contains("-32600")).await;
     assert!(answer.raw.contains("the id of a request"), "{answer:?}");
-    for (method, params) in
-        [(format!("_wharf/{long}"), json!({})), ("session/load".into(), json!({ "sessionId": long }))]
-    {
+    for (method, params) in [
+        (format!("_wharf/{long}"), json!({})),
+        ("session/load".into(), json!({ "sessionId": long })),
+    ] {
         let error = expect_error(client.call_method(&method, params).await)?;
         assert!(error.code == -32600 && error.message.len() < 100, "{error}");
     }
@@ -164,7 +197,8 @@ async fn values_repeated_in_a_refusal_are_cut() -> Result<()> {
 #[tokio::test]
 async fn an_agent_that_reads_many_large_files_at_once_gets_them_all() -> Result<()> {
     let record = tempfile::NamedTempFile::new()?;
-    let host = scripted_host(&["--record", record.path().to_str().context("not UTF-8")?])?.start_host()?;
+    let host =
+        scripted_host(&["--record", record.path().to_str().context("not UTF-8")?])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let (large, requests) = (host.directory().join("large.txt"), host.directory().join("requests"));
     fs::write(&large, "x".repeat(20 << 20))?;
@@ -176,7 +210,9 @@ async fn an_agent_that_reads_many_large_files_at_once_gets_them_all() -> Result<
     fs::write(&requests, (0..8).map(|id| format!("{}\n", request(id))).collect::<String>())?;
     client.send_prompt(&session, &format!("rawfile {}", requests.display())).await?;
     let all = || Ok((record.path().metadata()?.len() > 8 * (20 << 20)).then_some(()));
-    polling::poll_until(WAIT_LIMIT, all).await?.context("the agent did not get what it asked for")?;
+    polling::poll_until(WAIT_LIMIT, all)
+        .await?
+        .context("the agent did not get what it asked for")?;
     assert_eq!(prompt_for_text(&client, &session, "echo unharmed").await?, "unharmed");
     Ok(())
 }
@@ -189,13 +225,17 @@ async fn unread_large_answers_leave_room_for_small_ones() -> Result<()> {
     client.send_prompt(&session, "stream 200 1000").await?;
     let socket = TcpStream::connect(host.url().trim_start_matches("http://")).await?;
     // The window is zero, so no body can be sent.
-    let unread = h2::client::Builder::new().initial_window_size(0).handshake::<_, ::bytes::Bytes>(socket).await?;
+    let unread = h2::client::Builder::new()
+        .initial_window_size(0)
+        .handshake::<_, ::bytes::Bytes>(socket)
+        .await?;
     let (requests, connection) = unread;
     tokio::spawn(connection);
     let ask = async |query: &str| -> Result<_> {
         let url = format!("{}/sessions/{session}/events?{query}", host.url());
         let request = tokio_tungstenite::tungstenite::http::Request::get(url);
-        let request = request.header("authorization", format!("Bearer {}", host.token())).body(())?;
+        let request =
+            request.header("authorization", format!("Bearer {}", host.token())).body(())?;
         let (answer, _) = requests.clone().ready().await?.send_request(request, true)?;
         Ok(tokio::time::timeout(WAIT_LIMIT, answer).await??)
     };
@@ -227,7 +267,10 @@ async fn name_of_a_client_is_cut_before_it_is_recorded_or_shown() -> Result<()> 
     let client = TestClient::connect(&host.ws_url(), host.token()).await?;
     let info = json!({ "name": format!("n\u{1b}[2J{}", "x".repeat(60_000)), "version": "v".repeat(60_000) });
     client
-        .call_method("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": info }))
+        .call_method(
+            "initialize",
+            json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": info }),
+        )
         .await?;
     let session = client.new_session(&crate::cwd(&host)?).await?;
     client.send_prompt(&session, "echo hello").await?;

@@ -30,7 +30,10 @@ struct Hook {
 
 impl Hook {
     fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
     }
 
     fn json(&self) -> Result<Value> {
@@ -49,7 +52,10 @@ impl HookServer {
         Self::start_with(answers, None).await
     }
 
-    async fn start_with(answers: &'static [&'static str], tls: Option<TlsAcceptor>) -> Result<Self> {
+    async fn start_with(
+        answers: &'static [&'static str],
+        tls: Option<TlsAcceptor>,
+    ) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let (sender, hooks) = mpsc::channel(64);
@@ -79,7 +85,10 @@ impl HookServer {
     }
 
     async fn next(&mut self) -> Result<Hook> {
-        tokio::time::timeout(WAIT_LIMIT, self.hooks.recv()).await.context("no request came")?.context("no server")
+        tokio::time::timeout(WAIT_LIMIT, self.hooks.recv())
+            .await
+            .context("no request came")?
+            .context("no server")
     }
 
     fn url(&self) -> String {
@@ -91,7 +100,11 @@ async fn serve_hook(stream: impl AsyncRead + AsyncWrite + Unpin, answer: &str) -
     let mut stream = BufReader::new(stream);
     let mut line = String::new();
     stream.read_line(&mut line).await?;
-    let mut hook = Hook { line: line.trim_end().to_owned(), headers: Vec::new(), text: String::new() };
+    let mut hook = Hook {
+        line: line.trim_end().to_owned(),
+        headers: Vec::new(),
+        text: String::new(),
+    };
     loop {
         let mut header = String::new();
         stream.read_line(&mut header).await?;
@@ -102,8 +115,11 @@ async fn serve_hook(stream: impl AsyncRead + AsyncWrite + Unpin, answer: &str) -
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await?;
     hook.text = String::from_utf8(body)?;
-    let location = if answer.starts_with('3') { "location: http://127.0.0.1:1/other\r\n" } else { "" };
-    stream.write_all(format!("HTTP/1.1 {answer}\r\n{location}content-length: 0\r\n\r\n").as_bytes()).await?;
+    let location =
+        if answer.starts_with('3') { "location: http://127.0.0.1:1/other\r\n" } else { "" };
+    stream
+        .write_all(format!("HTTP/1.1 {answer}\r\n{location}content-length: 0\r\n\r\n").as_bytes())
+        .await?;
     stream.shutdown().await?;
     Ok(hook)
 }
@@ -139,24 +155,34 @@ async fn webhook_hears_of_asks_ends_and_failures() -> Result<()> {
     let asks = rest.get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!(asked["row"], asks["attention"]["row"]);
     assert_eq!(hook.header("wharf-notification-id"), asked["id"].as_str());
-    let facts = json!([asked["kind"], asked["sessionId"], asked["title"], asked["why"], asked["count"]]);
+    let facts =
+        json!([asked["kind"], asked["sessionId"], asked["title"], asked["why"], asked["count"]]);
     assert_eq!(facts, json!(["needs_answer", session, "Fix it", "permission", 1]));
     ensure!(!hook.text.contains(host.token()), "{}", hook.text);
 
     let ask = rest.get(&format!("/sessions/{session}/asks")).await?.expect(200)?;
     let ask = &ask["asks"][0];
     let answer = json!({ "optionId": ask["options"][0]["optionId"] });
-    rest.post(&format!("/sessions/{session}/asks/{}", ask["askId"]), &answer).await?.expect(200)?;
+    rest.post(&format!("/sessions/{session}/asks/{}", ask["askId"]), &answer)
+        .await?
+        .expect(200)?;
     let finished = hooks.next().await?.json()?;
     assert_eq!(json!([finished["kind"], finished["why"]]), json!(["finished", "done"]));
 
     let other = spawn_session(&rest, &host).await?;
     send_prompt(&rest, &other, "error -32000 no luck").await?;
     let failed = hooks.next().await?.json()?;
-    assert_eq!(json!([failed["kind"], failed["sessionId"], failed["why"]]), json!(["failed", other, "error"]));
+    assert_eq!(
+        json!([failed["kind"], failed["sessionId"], failed["why"]]),
+        json!(["failed", other, "error"])
+    );
     // The host counts a notification when it has the answer.
     let counted = async {
-        while MetricsPage::of(&rest).await?.get("wharf_notifications_sent_total{receiver=\"webhook\"}")? < 3.0 {}
+        while MetricsPage::of(&rest)
+            .await?
+            .get("wharf_notifications_sent_total{receiver=\"webhook\"}")?
+            < 3.0
+        {}
         anyhow::Ok(())
     };
     tokio::time::timeout(WAIT_LIMIT, counted).await.context("not counted")??;
@@ -213,11 +239,19 @@ async fn reason_that_has_gone_and_muted_sessions_are_not_told() -> Result<()> {
     let mut hooks = HookServer::start(&["503 Busy", "503 Busy", "200 OK"]).await?;
     let host = notify_host(&format!("webhook = \"{}\"", hooks.url()))?;
     let rest = RestClient::new(&host);
-    let (gone, muted, open) =
-        (spawn_session(&rest, &host).await?, spawn_session(&rest, &host).await?, spawn_session(&rest, &host).await?);
-    rest.send("PUT", &format!("/sessions/{muted}/mute"), &[("content-type", "application/json")], r#"{"muted":true}"#)
-        .await?
-        .expect(200)?;
+    let (gone, muted, open) = (
+        spawn_session(&rest, &host).await?,
+        spawn_session(&rest, &host).await?,
+        spawn_session(&rest, &host).await?,
+    );
+    rest.send(
+        "PUT",
+        &format!("/sessions/{muted}/mute"),
+        &[("content-type", "application/json")],
+        r#"{"muted":true}"#,
+    )
+    .await?
+    .expect(200)?;
     send_prompt(&rest, &muted, "ask").await?;
     send_prompt(&rest, &gone, "ask").await?;
     assert_eq!(hooks.next().await?.json()?["sessionId"], gone.as_str());
@@ -245,7 +279,11 @@ async fn restarted_host_repeats_nothing() -> Result<()> {
     host.restart()?;
     let cut = hooks.next().await?.json()?;
     let facts = json!([cut["sessionId"], cut["kind"], cut["why"]]);
-    assert_eq!(facts, json!([asks, "failed", "host_restarted"]), "the turn ended with the host, and its ask");
+    assert_eq!(
+        facts,
+        json!([asks, "failed", "host_restarted"]),
+        "the turn ended with the host, and its ask"
+    );
     let rest = RestClient::new(&host);
     let tried = rest.post_empty("/notify/test").await?.expect(200)?;
     assert_eq!(tried["receivers"][0]["ok"], true);
@@ -290,20 +328,30 @@ async fn command_gets_the_facts_and_no_secret() -> Result<()> {
         "env > {0}/env; cat > {0}/stdin; mv {0}/env {0}/facts; mv {0}/stdin {0}/input",
         folder.path().display()
     );
-    let host = add_section(scripted_host(&[])?, &format!("[notify]\nmin_turn = \"0ms\"\n{}", script(&text)))
-        .with_variable("WHARF_NOTIFY_WEBHOOK_SECRET", "numbat")
-        .start_host()?;
+    let host = add_section(
+        scripted_host(&[])?,
+        &format!("[notify]\nmin_turn = \"0ms\"\n{}", script(&text)),
+    )
+    .with_variable("WHARF_NOTIFY_WEBHOOK_SECRET", "numbat")
+    .start_host()?;
     let rest = RestClient::new(&host);
     let session = spawn_session(&rest, &host).await?;
     send_prompt(&rest, &session, "ask").await?;
-    let told = poll_until(WAIT_LIMIT, || Ok(std::fs::read_to_string(&input).ok())).await?.context("no input")?;
+    let told = poll_until(WAIT_LIMIT, || Ok(std::fs::read_to_string(&input).ok()))
+        .await?
+        .context("no input")?;
     let told: Value = serde_json::from_str(&told)?;
     assert_eq!((&told["kind"], &told["sessionId"]), (&json!("needs_answer"), &json!(session)));
     let facts = std::fs::read_to_string(facts)?;
     for line in ["WHARF_NOTIFY_KIND=needs_answer", &format!("WHARF_NOTIFY_SESSION={session}")] {
         ensure!(facts.lines().any(|known| known == line), "{line} in {facts}");
     }
-    ensure!(!facts.contains("numbat") && !facts.contains("WHARF_TOKEN") && !facts.contains(host.token()), "{facts}");
+    ensure!(
+        !facts.contains("numbat")
+            && !facts.contains("WHARF_TOKEN")
+            && !facts.contains(host.token()),
+        "{facts}"
+    );
     Ok(())
 }
 
@@ -317,17 +365,27 @@ async fn command_that_hangs_or_fails_is_ended_and_reported() -> Result<()> {
     let detail = tried["receivers"][0]["detail"].as_str().context("no detail")?;
     ensure!(detail.contains("longer than 5 s"), "{detail}");
     let child: u32 = std::fs::read_to_string(pid_file)?.trim().parse()?;
-    wharf_testkit::processes::wait_gone(&[child], WAIT_LIMIT).map_err(|left| anyhow::anyhow!("{left:?} runs still"))?;
+    wharf_testkit::processes::wait_gone(&[child], WAIT_LIMIT)
+        .map_err(|left| anyhow::anyhow!("{left:?} runs still"))?;
 
     let host = notify_host(&script("echo out; echo err >&2; exit 3"))?;
-    let shown = program::wharf_command(&["notify", "test", "--state-dir"]).arg(host.state_dir()).output()?;
+    let shown = program::wharf_command(&["notify", "test", "--state-dir"])
+        .arg(host.state_dir())
+        .output()?;
     assert_eq!(shown.status.code(), Some(1));
-    assert_eq!(String::from_utf8_lossy(&shown.stdout), "command: failed: it ended with exit code 3\n  out\n  err\n");
+    assert_eq!(
+        String::from_utf8_lossy(&shown.stdout),
+        "command: failed: it ended with exit code 3\n  out\n  err\n"
+    );
     let well = notify_host(&script("cat >/dev/null"))?;
-    let shown = program::wharf_command(&["notify", "test", "--state-dir"]).arg(well.state_dir()).output()?;
+    let shown = program::wharf_command(&["notify", "test", "--state-dir"])
+        .arg(well.state_dir())
+        .output()?;
     assert_eq!((shown.status.code(), &*shown.stdout), (Some(0), b"command: sent\n".as_slice()));
     let none = scripted_host(&[])?.start_host()?;
-    let shown = program::wharf_command(&["notify", "test", "--state-dir"]).arg(none.state_dir()).output()?;
+    let shown = program::wharf_command(&["notify", "test", "--state-dir"])
+        .arg(none.state_dir())
+        .output()?;
     assert_eq!(shown.status.code(), Some(5), "{shown:?}");
     Ok(())
 }

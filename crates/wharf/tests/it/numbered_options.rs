@@ -29,19 +29,30 @@ async fn option_id_that_is_a_number_is_answered_in_the_agents_own_spelling() -> 
         let asked = client.expect_request("session/request_permission").await;
         match answer {
             Some(answer) => {
-                let result = format!(r#"{{"outcome":{{"outcome":"selected","optionId":{answer}}}}}"#);
-                client.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, asked.id())).await;
+                let result =
+                    format!(r#"{{"outcome":{{"outcome":"selected","optionId":{answer}}}}}"#);
+                client
+                    .send_raw(&format!(
+                        r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#,
+                        asked.id()
+                    ))
+                    .await;
             }
             None => {
-                let open = http.get(&format!("/sessions/{session}/asks")).await?.expect(200)?["asks"][0].take();
-                let ids: Vec<_> = (0..3).map(|place| open["options"][place]["optionId"].clone()).collect();
+                let open =
+                    http.get(&format!("/sessions/{session}/asks")).await?.expect(200)?["asks"][0]
+                        .take();
+                let ids: Vec<_> =
+                    (0..3).map(|place| open["options"][place]["optionId"].clone()).collect();
                 assert_eq!(ids, ["1", "2", "3"], "{open}");
                 let path = format!("/sessions/{session}/asks/{}", open["askId"]);
                 http.post(&path, &json!({ "optionId": option })).await?.expect(200)?;
             }
         }
         assert_eq!(stop_reason(running.wait_answer().await)?, "end_turn");
-        let resolved = log::list_events(&host, &session, "ask_resolved")?.pop().context("not resolved")?;
+        let resolved = log::list_events(&host, &session, "ask_resolved")?
+            .pop()
+            .context("not resolved")?;
         assert_eq!(resolved["outcome"]["option"], option, "{resolved}");
         let told_value: Value = serde_json::from_str(told)?;
         let logged = &resolved["outcome"]["answer"]["result"]["outcome"]["optionId"];

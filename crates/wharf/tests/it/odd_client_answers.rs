@@ -10,21 +10,34 @@ use crate::recording::Recording;
 use crate::transports::Transport;
 use crate::{cwd, scripted_host, stop_reason};
 
-const TESTED_TRANSPORTS: [Transport; 3] = [Transport::WebSocket, Transport::Http, Transport::Bridge];
+const TESTED_TRANSPORTS: [Transport; 3] =
+    [Transport::WebSocket, Transport::Http, Transport::Bridge];
 
 /// An answer as a client spells it (`@` is the id), and words of the agent on what it was told.
 const CLIENT_ANSWERS: [(&str, &str); 16] = [
     (r#"{"jsonrpc":"2.0","id":@,"result":{"yes":1},"error":null}"#, r#"answered: {"yes":1}"#),
-    (r#"{"jsonrpc":"2.0","error":null,"method":null,"id":@,"result":{"yes":1}}"#, r#"answered: {"yes":1}"#),
-    (r#"{"jsonrpc":"2.0","id":@,"result":null,"error":{"code":7,"message":"no"}}"#, r#""message":"no""#),
-    (r#"{"jsonrpc":"2.0","id":@,"method":null,"params":null,"result":{"yes":1}}"#, r#"answered: {"yes":1}"#),
+    (
+        r#"{"jsonrpc":"2.0","error":null,"method":null,"id":@,"result":{"yes":1}}"#,
+        r#"answered: {"yes":1}"#,
+    ),
+    (
+        r#"{"jsonrpc":"2.0","id":@,"result":null,"error":{"code":7,"message":"no"}}"#,
+        r#""message":"no""#,
+    ),
+    (
+        r#"{"jsonrpc":"2.0","id":@,"method":null,"params":null,"result":{"yes":1}}"#,
+        r#"answered: {"yes":1}"#,
+    ),
     (r#"{"jsonrpc":"2.0","id":"@","result":{"yes":1}}"#, r#"answered: {"yes":1}"#),
     (r#"{"jsonrpc":"2.0","id":@.0,"result":{"yes":1}}"#, r#"answered: {"yes":1}"#),
     (r#"{"jsonrpc":"2.0","id":@0e-1,"result":{"yes":1}}"#, r#"answered: {"yes":1}"#),
     ("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":@,\"result\":{\"yes\":1}}", r#"answered: {"yes":1}"#),
     (r#"{"jsonrpc":"2.0","id":@,"result":null}"#, "answered: null"),
     (r#"{"jsonrpc":"2.0","id":@,"id":@,"result":{"yes":1}}"#, "stands there twice"),
-    (r#"{"jsonrpc":"2.0","id":@,"result":{"yes":1},"error":{"code":7,"message":"no"}}"#, "could not be read"),
+    (
+        r#"{"jsonrpc":"2.0","id":@,"result":{"yes":1},"error":{"code":7,"message":"no"}}"#,
+        "could not be read",
+    ),
     (r#"{"jsonrpc":"2.0","id":@}"#, "could not be read"),
     (r#"{"jsonrpc":"2.0","id":@,"result":{"yes":"#, "could not be read"),
     (r#"{"jsonrpc":"2.0","id":@,"method":"","result":{"yes":1}}"#, r#"answered: {"yes":1}"#),
@@ -61,12 +74,27 @@ async fn odd_answers_of_clients_end_the_agents_request_on_every_transport() -> R
 
 /// Requests of clients, and words of their answer.
 const CLIENT_REQUESTS: [(&str, &str); 6] = [
-    ("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":\"r\",\"method\":\"_echo\",\"params\":@}", r#""id":"r","result":{"#),
-    (r#"{"jsonrpc":"2.0","id":"r","method":"_echo","result":null,"error":null,"params":@}"#, r#""id":"r","result":{"#),
+    (
+        "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":\"r\",\"method\":\"_echo\",\"params\":@}",
+        r#""id":"r","result":{"#,
+    ),
+    (
+        r#"{"jsonrpc":"2.0","id":"r","method":"_echo","result":null,"error":null,"params":@}"#,
+        r#""id":"r","result":{"#,
+    ),
     (r#"{"jsonrpc":"2.0","id":7.0,"method":"_echo","params":@}"#, r#""id":7.0,"result":{"#),
-    (r#"{"jsonrpc":"2.0","id":"r","id":"r","method":"_echo","params":@}"#, "`id` stands there twice"),
-    (r#"{"jsonrpc":"2.0","id":"r","method":"_echo","method":"_echo","params":@}"#, "`method` stands there twice"),
-    (r#"{"jsonrpc":"2.0","id":"r","method":"_echo","params":@,"params":@}"#, "`params` stands there twice"),
+    (
+        r#"{"jsonrpc":"2.0","id":"r","id":"r","method":"_echo","params":@}"#,
+        "`id` stands there twice",
+    ),
+    (
+        r#"{"jsonrpc":"2.0","id":"r","method":"_echo","method":"_echo","params":@}"#,
+        "`method` stands there twice",
+    ),
+    (
+        r#"{"jsonrpc":"2.0","id":"r","method":"_echo","params":@,"params":@}"#,
+        "`params` stands there twice",
+    ),
 ];
 
 #[tokio::test]
@@ -77,9 +105,12 @@ async fn odd_requests_of_clients_are_answered_on_every_transport() -> Result<()>
         let params = format!(r#"{{"sessionId":"{session}","n":1e400}}"#);
         for (spelled, words) in CLIENT_REQUESTS {
             client.send_raw(&spelled.replace('@', &params)).await;
-            let answers =
-                |frame: &wharf_testkit::client::ReceivedFrame| frame.method().is_empty() && frame.raw.contains(words);
-            client.expect(&format!("answer of {way:?} to {spelled} with {words}"), answers).await;
+            let answers = |frame: &wharf_testkit::client::ReceivedFrame| {
+                frame.method().is_empty() && frame.raw.contains(words)
+            };
+            client
+                .expect(&format!("answer of {way:?} to {spelled} with {words}"), answers)
+                .await;
         }
     }
     Ok(())
@@ -120,7 +151,9 @@ async fn requests_without_an_id_do_not_reach_the_agent() -> Result<()> {
             ("session/set_config_option", r#""configId":"model","value":"large""#),
         ] {
             let params = format!(r#"{{"sessionId":"{session}",{members}}}"#);
-            client.send_raw(&format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#)).await;
+            client
+                .send_raw(&format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#))
+                .await;
         }
         client.call_method("_echo", json!({ "sessionId": session })).await?;
         let methods = recording.read_methods()?;

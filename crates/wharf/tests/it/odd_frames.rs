@@ -13,7 +13,8 @@ use wharf_testkit::{WAIT_LIMIT, polling};
 use crate::mcp_client::Mcp;
 use crate::rest::{output_lines, wait_until_idle};
 use crate::{
-    connect_client, connect_client_with, cwd, expect_error, join_session, log, open_session, scripted_host, stop_reason,
+    connect_client, connect_client_with, cwd, expect_error, join_session, log, open_session,
+    scripted_host, stop_reason,
 };
 
 const TURN_END: &str = "── turn-end (end_turn) ──";
@@ -35,9 +36,12 @@ async fn permission_answered_with(
 ) -> Result<(String, Value)> {
     let running = client.start_prompt(session, "ask").await;
     let ask = client.expect_request("session/request_permission").await;
-    client.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":{answer}}}"#, ask.id())).await;
+    client
+        .send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":{answer}}}"#, ask.id()))
+        .await;
     assert_eq!(stop_reason(running.wait_answer().await)?, "end_turn", "{answer}");
-    let mut resolved = log::list_events(host, session, "ask_resolved")?.pop().context("not resolved")?;
+    let mut resolved =
+        log::list_events(host, session, "ask_resolved")?.pop().context("not resolved")?;
     let resolved = resolved["outcome"].take();
     Ok((client.chunk_texts().pop().context("the agent was told nothing")?, resolved))
 }
@@ -47,17 +51,28 @@ async fn a_grant_with_odd_members_is_one_value_for_agent_log_and_others() -> Res
     let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let watcher = crate::connect_client(&host).await?;
-    watcher.call_method("session/attach", json!({ "sessionId": session, "role": "observer" })).await?;
+    watcher
+        .call_method("session/attach", json!({ "sessionId": session, "role": "observer" }))
+        .await?;
     for odd in odd_values() {
         let answer = format!(
             r#"{{"outcome":{{"outcome":"selected","optionId":"allow_once","y":{odd}}},"_meta":{{"x":{odd},"\ud83d":1}}}}"#
         );
         let (told, resolved) = permission_answered_with(&host, &client, &session, &answer).await?;
-        let shown = watcher.expect_update("the end", |update| update["sessionUpdate"] == "permission_resolved").await;
+        let shown = watcher
+            .expect_update("the end", |update| update["sessionUpdate"] == "permission_resolved")
+            .await;
         let update = shown.update().context("no update")?;
         assert_eq!(told, "chosen: allow_once", "the agent");
-        assert_eq!((&resolved["how"], &resolved["option"]), (&json!("answered"), &json!("allow_once")), "the log");
-        assert_eq!((&update["outcome"], &update["chosenOptionId"]), (&json!("selected"), &json!("allow_once")));
+        assert_eq!(
+            (&resolved["how"], &resolved["option"]),
+            (&json!("answered"), &json!("allow_once")),
+            "the log"
+        );
+        assert_eq!(
+            (&update["outcome"], &update["chosenOptionId"]),
+            (&json!("selected"), &json!("allow_once"))
+        );
     }
     Ok(())
 }
@@ -67,7 +82,10 @@ async fn an_answer_that_is_not_valid_is_a_decline_and_never_forwarded() -> Resul
     let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     for (answer, why) in [
-        (r#"{"outcome":{"outcome":"selected","optionId":"never_offered"},"_meta":{"x":1e400}}"#, "never_offered"),
+        (
+            r#"{"outcome":{"outcome":"selected","optionId":"never_offered"},"_meta":{"x":1e400}}"#,
+            "never_offered",
+        ),
         (r#"{"outcome":{"outcome":"selected","optionId":"never_offered"}}"#, "never_offered"),
         (
             r#"{"outcome":{"outcome":"selected","optionId":"a","optionId":"allow_once"}}"#,
@@ -83,7 +101,10 @@ async fn an_answer_that_is_not_valid_is_a_decline_and_never_forwarded() -> Resul
         assert_eq!(told, "chosen: cancelled", "{answer}");
         assert_eq!(resolved["how"], "declined", "{answer}");
         let recorded = resolved["answer"].to_string();
-        ensure!(recorded.contains(why) && recorded.contains(r#"{"outcome":"cancelled"}"#), "{answer}: {recorded}");
+        ensure!(
+            recorded.contains(why) && recorded.contains(r#"{"outcome":"cancelled"}"#),
+            "{answer}: {recorded}"
+        );
     }
     Ok(())
 }
@@ -92,7 +113,9 @@ async fn an_answer_that_is_not_valid_is_a_decline_and_never_forwarded() -> Resul
 async fn an_elicitation_answer_is_checked_and_announced() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let forms = json!({ "elicitation": { "form": {} } });
-    let client = connect_client_with(&host, forms, json!({ "wharf": { "multiClientUpdates": true } })).await?;
+    let client =
+        connect_client_with(&host, forms, json!({ "wharf": { "multiClientUpdates": true } }))
+            .await?;
     let session = client.new_session(&cwd(&host)?).await?;
     for (answer, told) in [
         (r#"{"action":"accept","content":{"x":1e400,"y":"\ud83d"}}"#, "accept"),
@@ -103,8 +126,12 @@ async fn an_elicitation_answer_is_checked_and_announced() -> Result<()> {
     ] {
         let running = client.start_prompt(&session, "elicit").await;
         let ask = client.expect_request("elicitation/create").await;
-        client.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":{answer}}}"#, ask.id())).await;
-        let shown = client.expect_update("its end", |update| update["sessionUpdate"] == "elicitation_resolved").await;
+        client
+            .send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":{answer}}}"#, ask.id()))
+            .await;
+        let shown = client
+            .expect_update("its end", |update| update["sessionUpdate"] == "elicitation_resolved")
+            .await;
         assert_eq!(shown.update().map(|update| &update["action"]), Some(&json!(told)), "{answer}");
         assert_eq!(stop_reason(running.wait_answer().await)?, "end_turn");
         let said = client.chunk_texts().pop().context("nothing")?;
@@ -121,8 +148,10 @@ async fn capabilities_of_an_agent_are_read_beside_odd_members() -> Result<()> {
         let record = folder.path().join("record");
         let beside = format!(r#"initialize="x":{odd},"\ud83d":{odd}"#);
         let flags = ["--resume", "--close", "--ready", "--add-to", &beside];
-        let host = scripted_host(&[&flags[..], &["--record", record.to_str().context("not UTF-8")?]].concat())?
-            .start_host()?;
+        let host = scripted_host(
+            &[&flags[..], &["--record", record.to_str().context("not UTF-8")?]].concat(),
+        )?
+        .start_host()?;
         let (client, session) = open_session(&host).await?;
         client.send_prompt(&session, "echo ready").await?;
         let http = RestClient::new(&host);
@@ -130,8 +159,12 @@ async fn capabilities_of_an_agent_are_read_beside_odd_members() -> Result<()> {
         let listed = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
         assert_eq!(listed["resumable"], true, "{listed}");
         // The kill is answered before the agent has read its `session/close`.
-        let is_sent = |sent: &String| sent.contains("session/ready") && sent.contains("session/close");
-        let sent = polling::poll_until(WAIT_LIMIT, || Ok(Some(fs::read_to_string(&record)?).filter(is_sent))).await?;
+        let is_sent =
+            |sent: &String| sent.contains("session/ready") && sent.contains("session/close");
+        let sent = polling::poll_until(WAIT_LIMIT, || {
+            Ok(Some(fs::read_to_string(&record)?).filter(is_sent))
+        })
+        .await?;
         ensure!(sent.is_some(), "{}", fs::read_to_string(&record)?);
     }
     Ok(())
@@ -153,7 +186,10 @@ async fn a_mode_reported_in_an_odd_update_is_restored_on_return() -> Result<()> 
     assert_eq!(loaded["modes"]["currentModeId"], "auto", "{loaded}");
     back.send_prompt(&session, "echo back").await?;
     let sent = fs::read_to_string(&record)?;
-    ensure!(sent.contains(r#""modeId":"auto""#), "the agent was not told to go back to its mode: {sent}");
+    ensure!(
+        sent.contains(r#""modeId":"auto""#),
+        "the agent was not told to go back to its mode: {sent}"
+    );
     Ok(())
 }
 
@@ -171,7 +207,10 @@ async fn options_reported_in_an_odd_update_are_restored_on_return() -> Result<()
     let back = join_session(&host, &session).await?;
     back.send_prompt(&session, "echo back").await?;
     let sent = fs::read_to_string(&record)?;
-    ensure!(sent.contains(r#""configId":"model","#) && sent.contains(r#""value":"large""#), "{sent}");
+    ensure!(
+        sent.contains(r#""configId":"model","#) && sent.contains(r#""value":"large""#),
+        "{sent}"
+    );
     Ok(())
 }
 
@@ -188,15 +227,23 @@ async fn a_session_started_with_odd_parameters_comes_back_with_the_same() -> Res
             r#"{{"cwd":{},"mcpServers":[],"x":{odd},"n":1.50,"_meta":{{"y":{odd},"\ud83d":{odd}}}}}"#,
             json!(cwd(&host)?)
         );
-        started.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":"new","method":"session/new","params":{params}}}"#)).await;
+        started
+            .send_raw(&format!(
+                r#"{{"jsonrpc":"2.0","id":"new","method":"session/new","params":{params}}}"#
+            ))
+            .await;
         let answer = started.expect("the session", |frame| *frame.id() == "new").await;
-        let session = answer.body["result"]["sessionId"].as_str().with_context(|| answer.raw.clone())?.to_owned();
+        let session = answer.body["result"]["sessionId"]
+            .as_str()
+            .with_context(|| answer.raw.clone())?
+            .to_owned();
         started.send_prompt(&session, "echo once").await?;
         host.restart()?;
         let back = join_session(&host, &session).await?;
         back.send_prompt(&session, "echo again").await?;
         let sent = fs::read_to_string(&record)?;
-        let loaded = sent.lines().find(|line| line.contains("session/load")).context("not loaded")?;
+        let loaded =
+            sent.lines().find(|line| line.contains("session/load")).context("not loaded")?;
         let same = params.trim_start_matches('{').trim_end_matches('}');
         ensure!(loaded.contains(same), "other parameters: {}", &loaded[..loaded.len().min(400)]);
     }
@@ -222,19 +269,24 @@ async fn text_of_an_odd_chunk_is_in_every_view() -> Result<()> {
     let tool = r#"rawupdate {"sessionUpdate":"tool_call","toolCallId":"t","title":"two \ud83d","status":"failed","rawInput":{"n":1e400},"content":[{"type":"content","content":{"type":"text","text":"three\ud83d"}}]}"#;
     run_turn(&client, &session, tool).await?;
     wait_until_idle(&http, &session).await?;
-    let lines = ["one \u{fffd}", TURN_END, "[tool] two \u{fffd}", "[tool-error] three\u{fffd}", TURN_END];
+    let lines =
+        ["one \u{fffd}", TURN_END, "[tool] two \u{fffd}", "[tool-error] three\u{fffd}", TURN_END];
     assert_eq!(output_lines(&http, &session).await?, lines, "REST");
     let mut events = http.open_stream(&format!("/sessions/{session}/stream"), None).await?;
     events.expect_line("one \u{fffd}").await?;
     events.expect_line("[tool] two \u{fffd}").await?;
     for mut mcp in Mcp::over_both(&host)? {
-        let told = mcp.call_tool("get_agent_session_output", json!({ "sessionId": session })).await?;
+        let told = mcp
+            .call_tool("get_agent_session_output", json!({ "sessionId": session }))
+            .await?;
         assert_eq!(told["lines"], json!(lines), "MCP");
     }
     let late = connect_client_with(&host, json!({}), json!({})).await?;
     let attached = late.call_method("session/attach", json!({ "sessionId": session })).await?;
     let history = attached["history"].as_array().context("no history")?;
-    let entry = |kind: &str| history.iter().find(|entry| entry["type"] == kind).cloned().unwrap_or_default();
+    let entry = |kind: &str| {
+        history.iter().find(|entry| entry["type"] == kind).cloned().unwrap_or_default()
+    };
     assert_eq!(entry("agent_message")["content"][0]["text"], "one \u{fffd}", "{history:?}");
     assert_eq!(entry("tool_call")["title"], "two \u{fffd}", "{history:?}");
     assert_eq!(entry("tool_call")["rawInput"], json!({ "n": "1e400" }), "{history:?}");
@@ -259,7 +311,10 @@ async fn a_surrogate_pair_cut_between_two_chunks_is_joined_in_derived_views() ->
     let late = crate::connect_client(&host).await?;
     let attached = late.call_method("session/attach", json!({ "sessionId": session })).await?;
     let history = attached["history"].as_array().context("no history")?;
-    let message = history.iter().find(|entry| entry["type"] == "agent_message").context("no message")?;
+    let message = history
+        .iter()
+        .find(|entry| entry["type"] == "agent_message")
+        .context("no message")?;
     assert_eq!(message["content"], json!([{ "type": "text", "text": "smile 😀 done" }]));
     Ok(())
 }
@@ -268,10 +323,16 @@ async fn a_surrogate_pair_cut_between_two_chunks_is_joined_in_derived_views() ->
 async fn an_odd_prompt_is_shown_to_others_and_in_queues() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
-    let watching = connect_client_with(&host, json!({}), json!({ "wharf": { "multiClientUpdates": true } })).await?;
-    watching.call_method("session/attach", json!({ "sessionId": session, "historyPolicy": "none" })).await?;
+    let watching =
+        connect_client_with(&host, json!({}), json!({ "wharf": { "multiClientUpdates": true } }))
+            .await?;
+    watching
+        .call_method("session/attach", json!({ "sessionId": session, "historyPolicy": "none" }))
+        .await?;
     let running = client.start_prompt(&session, "wait").await;
-    watching.expect_update("the first prompt", |update| update["sessionUpdate"] == "prompt_received").await;
+    watching
+        .expect_update("the first prompt", |update| update["sessionUpdate"] == "prompt_received")
+        .await;
     let prompt = r#"[{"type":"text","text":"echo odd\ud83d","n":1e400}]"#;
     client
         .send_raw(&format!(
@@ -279,14 +340,19 @@ async fn an_odd_prompt_is_shown_to_others_and_in_queues() -> Result<()> {
         ))
         .await;
     let http = RestClient::new(&host);
-    crate::rest::wait_for_session(&http, &session, "a queued prompt", |session| session["queued"] == 1).await?;
+    crate::rest::wait_for_session(&http, &session, "a queued prompt", |session| {
+        session["queued"] == 1
+    })
+    .await?;
     let queue = http.get(&format!("/sessions/{session}/queue")).await?.expect(200)?;
     assert_eq!(queue["queue"][0]["text"], "echo odd\u{fffd}", "{queue}");
     let listed = client.call_method("_wharf/queue/list", json!({ "sessionId": session })).await?;
     assert_eq!(listed["prompts"][0]["prompt"][0]["text"], "echo odd\u{fffd}", "{listed}");
     client.send_notification("_go", json!({ "sessionId": session })).await;
     running.wait_answer().await?;
-    let shown = watching.expect_update("the odd prompt", |update| update["sessionUpdate"] == "prompt_received").await;
+    let shown = watching
+        .expect_update("the odd prompt", |update| update["sessionUpdate"] == "prompt_received")
+        .await;
     let update = shown.update().context("no update")?;
     assert_eq!(update["prompt"][0]["text"], "echo odd\u{fffd}", "{}", shown.raw);
     assert!(shown.raw.contains(prompt), "the content is as it was written: {}", shown.raw);
@@ -300,19 +366,30 @@ async fn an_odd_permission_is_shown_with_its_options() -> Result<()> {
     let ask = r#"{"jsonrpc":"2.0","id":"odd","method":"session/request_permission","params":{"sessionId":"$SESSION","toolCall":{"toolCallId":"t","title":"write \ud83d","rawInput":{"n":1e400}},"options":[{"optionId":"yes","name":"Yes \ud83d","kind":"allow_once","_meta":{"n":1e400}}],"_meta":{"x":1e400}}}"#;
     let path = host.directory().join("ask");
     fs::write(&path, format!("{ask}\n"))?;
-    let running = client.start_prompt(&session, &format!("rawfile {}; wait", path.display())).await;
-    client.expect("the permission", |frame| frame.method() == "session/request_permission").await;
+    let running = client
+        .start_prompt(&session, &format!("rawfile {}; wait", path.display()))
+        .await;
+    client
+        .expect("the permission", |frame| frame.method() == "session/request_permission")
+        .await;
     let http = RestClient::new(&host);
     let asks = http.get(&format!("/sessions/{session}/asks")).await?.expect(200)?;
     let open = &asks["asks"][0];
-    assert_eq!(open["options"], json!([{ "optionId": "yes", "name": "Yes \u{fffd}", "kind": "allow_once" }]), "{asks}");
+    assert_eq!(
+        open["options"],
+        json!([{ "optionId": "yes", "name": "Yes \u{fffd}", "kind": "allow_once" }]),
+        "{asks}"
+    );
     assert_eq!(open["toolCall"]["title"], "write \u{fffd}", "{asks}");
     assert_eq!(open["params"]["_meta"]["x"], "1e400", "{asks}");
     let lines = output_lines(&http, &session).await?;
     ensure!(lines.contains(&"[awaiting input] write \u{fffd}".to_owned()), "{lines:?}");
-    http.post(&format!("/sessions/{session}/asks/{}", open["askId"]), &json!({ "optionId": "yes" }))
-        .await?
-        .expect(200)?;
+    http.post(
+        &format!("/sessions/{session}/asks/{}", open["askId"]),
+        &json!({ "optionId": "yes" }),
+    )
+    .await?
+    .expect(200)?;
     client.send_notification("_go", json!({ "sessionId": session })).await;
     running.wait_answer().await?;
     Ok(())
@@ -332,7 +409,11 @@ async fn capabilities_of_a_client_are_read_beside_odd_members() -> Result<()> {
         let session = client.new_session(&cwd(&host)?).await?;
         let running = client.start_prompt(&session, "echo hi; elicit").await;
         let said = client.expect_text("hi").await;
-        ensure!(said.params()["_meta"]["wharf"]["eventId"].is_string(), "event ids were asked for: {}", said.raw);
+        ensure!(
+            said.params()["_meta"]["wharf"]["eventId"].is_string(),
+            "event ids were asked for: {}",
+            said.raw
+        );
         let ask = client.expect_request("elicitation/create").await;
         client.send_result(ask.id(), json!({ "action": "decline" })).await;
         running.wait_answer().await?;
@@ -347,9 +428,15 @@ async fn cancel_that_clears_the_queue_is_read_beside_odd_members() -> Result<()>
     let other = join_session(&host, &session).await?;
     let running = client.start_prompt(&session, "hang").await;
     let http = RestClient::new(&host);
-    crate::rest::wait_for_session(&http, &session, "a turn", |session| session["turn"] == "running").await?;
+    crate::rest::wait_for_session(&http, &session, "a turn", |session| {
+        session["turn"] == "running"
+    })
+    .await?;
     let queued = other.start_prompt(&session, "echo queued").await;
-    crate::rest::wait_for_session(&http, &session, "a queued prompt", |session| session["queued"] == 1).await?;
+    crate::rest::wait_for_session(&http, &session, "a queued prompt", |session| {
+        session["queued"] == 1
+    })
+    .await?;
     client
         .send_raw(&format!(
             r#"{{"jsonrpc":"2.0","method":"session/cancel","params":{{"sessionId":"{session}","x":1e400,"_meta":{{"wharf":{{"queue":"clear","y":"\ud83d"}}}}}}}}"#
@@ -372,13 +459,16 @@ async fn a_needed_member_that_stands_twice_makes_a_request_malformed() -> Result
         ("set_config_option", r#""configId":"model","value":"small","value":"large""#.to_owned()),
     ] {
         let params = format!(r#"{{"sessionId":"{session}",{members}}}"#);
-        let frame = format!(r#"{{"jsonrpc":"2.0","id":"twice","method":"session/{method}","params":{params}}}"#);
+        let frame = format!(
+            r#"{{"jsonrpc":"2.0","id":"twice","method":"session/{method}","params":{params}}}"#
+        );
         client.send_raw(&frame).await;
         let answer = client.expect("the refusal", |frame| *frame.id() == "twice").await;
         assert_eq!(answer.body["error"]["code"], -32602, "{}", answer.raw);
         ensure!(answer.raw.contains("stands there twice"), "{}", answer.raw);
     }
-    let error = expect_error(client.call_method("session/prompt", json!({ "sessionId": session })).await)?;
+    let error =
+        expect_error(client.call_method("session/prompt", json!({ "sessionId": session })).await)?;
     assert_eq!(error.code, -32602);
     Ok(())
 }
@@ -388,7 +478,10 @@ async fn an_update_with_a_doubled_member_is_reported_as_malformed() -> Result<()
     let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     for (member, update) in [
-        ("currentModeId", r#"{"sessionUpdate":"current_mode_update","currentModeId":"one","currentModeId":"two"}"#),
+        (
+            "currentModeId",
+            r#"{"sessionUpdate":"current_mode_update","currentModeId":"one","currentModeId":"two"}"#,
+        ),
         ("title", r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"one","title":"two"}"#),
         (
             "content",
@@ -396,7 +489,8 @@ async fn an_update_with_a_doubled_member_is_reported_as_malformed() -> Result<()
         ),
     ] {
         run_turn(&client, &session, &format!("rawupdate {update}")).await?;
-        let names = |fault: &Value| fault["detail"].as_str().is_some_and(|detail| detail.contains(member));
+        let names =
+            |fault: &Value| fault["detail"].as_str().is_some_and(|detail| detail.contains(member));
         log::expect_event(&host, &session, "agent_faulted", names).await?;
     }
     // Two readers could take two values from it, so nobody is given it.
@@ -410,8 +504,11 @@ async fn prompts_of_amux_requests_reach_the_agent_as_they_are_written() -> Resul
     let folder = tempfile::tempdir()?;
     let record = folder.path().join("record");
     let host = scripted_host(&["--record", record.to_str().context("not UTF-8")?])?.start_host()?;
-    let peer =
-        TestClient::connect(&format!("{}?session=work&peer_id=ann&role=driver", host.ws_url()), host.token()).await?;
+    let peer = TestClient::connect(
+        &format!("{}?session=work&peer_id=ann&role=driver", host.ws_url()),
+        host.token(),
+    )
+    .await?;
     peer.initialize().await?;
     let session = peer.new_session(&cwd(&host)?).await?;
     for (method, member, written) in [
@@ -434,14 +531,20 @@ async fn prompts_of_amux_requests_reach_the_agent_as_they_are_written() -> Resul
         // The answer and the end of the turn may come in either order.
         let is_answer = |frame: &ReceivedFrame| *frame.id() == method;
         let is_end = |frame: &ReceivedFrame| frame.method() == "amux/turn_complete";
-        let first = peer.expect("the answer or the end", |frame| is_answer(frame) || is_end(frame)).await;
-        let second =
-            peer.expect("the other one", |frame| if is_answer(&first) { is_end(frame) } else { is_answer(frame) });
+        let first = peer
+            .expect("the answer or the end", |frame| is_answer(frame) || is_end(frame))
+            .await;
+        let second = peer.expect("the other one", |frame| {
+            if is_answer(&first) { is_end(frame) } else { is_answer(frame) }
+        });
         let second = second.await;
         let answer = if is_answer(&first) { first } else { second };
         ensure!(answer.body.get("error").is_none(), "{frame}: {}", answer.raw);
         let recorded = fs::read_to_string(&record)?;
-        ensure!(recorded.contains(&format!(r#""prompt":{written}"#)), "{written} is not in\n{recorded}");
+        ensure!(
+            recorded.contains(&format!(r#""prompt":{written}"#)),
+            "{written} is not in\n{recorded}"
+        );
     }
     Ok(())
 }

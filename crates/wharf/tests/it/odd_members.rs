@@ -32,7 +32,8 @@ fn odd_value(dice: &mut TestRandom) -> String {
         8 => deep(2_000),
         9 => r#"{"twice":1,"twice":1e400}"#.to_owned(),
         10 => "null".to_owned(),
-        _ => r#"{"$serde_json::private::RawValue":"[","$serde_json::private::Number":"x"}"#.to_owned(),
+        _ => r#"{"$serde_json::private::RawValue":"[","$serde_json::private::Number":"x"}"#
+            .to_owned(),
     }
 }
 
@@ -80,8 +81,15 @@ impl MemberFixture {
     async fn open() -> Result<Self> {
         let host = scripted_host(&[])?.start_host()?;
         let (sender, session) = open_session(&host).await?;
-        let watcher = connect_client_with(&host, json!({}), json!({ "wharf": { "multiClientUpdates": true } })).await?;
-        watcher.call_method("session/attach", json!({ "sessionId": session, "historyPolicy": "none" })).await?;
+        let watcher = connect_client_with(
+            &host,
+            json!({}),
+            json!({ "wharf": { "multiClientUpdates": true } }),
+        )
+        .await?;
+        watcher
+            .call_method("session/attach", json!({ "sessionId": session, "historyPolicy": "none" }))
+            .await?;
         Ok(Self { host, sender, watcher, session })
     }
 
@@ -89,7 +97,9 @@ impl MemberFixture {
     async fn agent_writes(&self, lines: &[String]) -> Result<()> {
         let path = self.host.directory().join("odd-lines");
         fs::write(&path, format!("{}\n", lines.join("\n")))?;
-        self.sender.send_prompt(&self.session, &format!("rawfile {}", path.display())).await?;
+        self.sender
+            .send_prompt(&self.session, &format!("rawfile {}", path.display()))
+            .await?;
         Ok(())
     }
 }
@@ -109,9 +119,14 @@ fn extract_update(raw: &str) -> Option<String> {
 /// Returns the updates that a client received, of the kinds that the agent wrote.
 fn shown_updates(client: &TestClient) -> Vec<String> {
     let made = ["user_message_chunk", "prompt_received", "turn_complete", "client_"];
-    let frames = client.received_frames().into_iter().filter(|frame| frame.method() == "session/update");
+    let frames = client
+        .received_frames()
+        .into_iter()
+        .filter(|frame| frame.method() == "session/update");
     let updates = frames.filter_map(|frame| extract_update(&frame.raw));
-    updates.filter(|update| !made.iter().any(|word| update.contains(word))).collect()
+    updates
+        .filter(|update| !made.iter().any(|word| update.contains(word)))
+        .collect()
 }
 
 #[tokio::test]
@@ -128,31 +143,48 @@ async fn odd_members_in_updates_of_an_agent_change_no_other_member() -> Result<(
             updates.push(body);
         }
         expected.extend([format!("text {number}"), format!("[thought] thought {number}")]);
-        expected.extend([format!("[tool] title {number}"), format!("[tool-error] failed {number}")]);
+        expected
+            .extend([format!("[tool] title {number}"), format!("[tool-error] failed {number}")]);
     }
     expected.push("── turn-end (end_turn) ──".to_owned());
     stage.agent_writes(&lines).await?;
 
     // Every ACP client has the exact bytes.
     assert_eq!(shown_updates(&stage.sender), updates, "the sender");
-    stage.watcher.expect_update("the end", |update| update["sessionUpdate"] == "turn_complete").await;
+    stage
+        .watcher
+        .expect_update("the end", |update| update["sessionUpdate"] == "turn_complete")
+        .await;
     assert_eq!(shown_updates(&stage.watcher), updates, "the watcher");
     // The log has the exact bytes too.
     let logged = log::list_events(&stage.host, &stage.session, "agent_updated")?;
     let converted = |text: &String| Json::parse(text.as_bytes()).map(Json::to_value);
     let values = updates.iter().map(converted).collect::<Result<Vec<Value>, _>>()?;
-    let logged: Vec<Value> = logged.into_iter().map(|mut event| event["frame"]["params"]["update"].take()).collect();
-    ensure!(logged.len() == values.len(), "{} of {} updates are in the log", logged.len(), values.len());
+    let logged: Vec<Value> = logged
+        .into_iter()
+        .map(|mut event| event["frame"]["params"]["update"].take())
+        .collect();
+    ensure!(
+        logged.len() == values.len(),
+        "{} of {} updates are in the log",
+        logged.len(),
+        values.len()
+    );
     // The views show the content of the updates.
     let http = RestClient::new(&stage.host);
     wait_until_idle(&http, &stage.session).await?;
     assert_eq!(output_lines(&http, &stage.session).await?, expected, "REST");
     let mut events = http.open_stream(&format!("/sessions/{}/stream", stage.session), None).await?;
     for line in &expected {
-        events.expect_line(line).await.with_context(|| format!("SSE has no line {line:?}"))?;
+        events
+            .expect_line(line)
+            .await
+            .with_context(|| format!("SSE has no line {line:?}"))?;
     }
     for mut mcp in Mcp::over_both(&stage.host)? {
-        let told = mcp.call_tool("get_agent_session_output", json!({ "sessionId": stage.session })).await?;
+        let told = mcp
+            .call_tool("get_agent_session_output", json!({ "sessionId": stage.session }))
+            .await?;
         assert_eq!(told["lines"], json!(expected), "MCP");
     }
     check_history(&stage).await?;
@@ -163,15 +195,25 @@ async fn odd_members_in_updates_of_an_agent_change_no_other_member() -> Result<(
 
 async fn check_history(stage: &MemberFixture) -> Result<()> {
     let late = crate::connect_client(&stage.host).await?;
-    let attached = late.call_method("session/attach", json!({ "sessionId": stage.session })).await?;
+    let attached = late
+        .call_method("session/attach", json!({ "sessionId": stage.session }))
+        .await?;
     let history = attached["history"].as_array().context("no history")?;
     for number in 0..ODD_VALUE_ROUNDS {
         let holds = |kind: &str, text: &str| {
             let words = format!("{text} {number}");
-            history.iter().any(|entry| entry["type"] == kind && entry.to_string().contains(&words))
+            history
+                .iter()
+                .any(|entry| entry["type"] == kind && entry.to_string().contains(&words))
         };
-        ensure!(holds("agent_message", "text") && holds("agent_thought", "thought"), "round {number}: {history:?}");
-        ensure!(holds("tool_call", "title") && holds("tool_call", "failed"), "round {number}: {history:?}");
+        ensure!(
+            holds("agent_message", "text") && holds("agent_thought", "thought"),
+            "round {number}: {history:?}"
+        );
+        ensure!(
+            holds("tool_call", "title") && holds("tool_call", "failed"),
+            "round {number}: {history:?}"
+        );
     }
     ensure!(history.iter().any(|entry| entry["type"] == "plan"), "{history:?}");
     Ok(())
@@ -182,14 +224,21 @@ async fn odd_members_in_prompts_change_no_other_member() -> Result<()> {
     let mut dice = TestRandom::from_environment()?;
     let stage = MemberFixture::open().await?;
     for number in 0..ODD_VALUE_ROUNDS {
-        let blocks = fill_template(&format!(r#"[{{@"type":"text","text":"echo said {number}"}}]"#), &mut dice);
+        let blocks = fill_template(
+            &format!(r#"[{{@"type":"text","text":"echo said {number}"}}]"#),
+            &mut dice,
+        );
         let params = fill_template(
-            &format!(r#"{{@"sessionId":"{}","prompt":{blocks},"_meta":{{@"y":1}}}}"#, stage.session),
+            &format!(
+                r#"{{@"sessionId":"{}","prompt":{blocks},"_meta":{{@"y":1}}}}"#,
+                stage.session
+            ),
             &mut dice,
         );
         let outer = fill_template("@", &mut dice);
-        let frame =
-            format!(r#"{{"jsonrpc":"2.0",{outer}"id":"p{number}","method":"session/prompt","params":{params}}}"#);
+        let frame = format!(
+            r#"{{"jsonrpc":"2.0",{outer}"id":"p{number}","method":"session/prompt","params":{params}}}"#
+        );
         stage.sender.send_raw(&frame).await;
         let id = format!("p{number}");
         let answer = stage.sender.expect("the answer", |frame| *frame.id() == id.as_str()).await;
@@ -201,11 +250,21 @@ async fn odd_members_in_prompts_change_no_other_member() -> Result<()> {
         stage.watcher.expect_text(&format!("said {number}")).await;
     }
     let late = crate::connect_client(&stage.host).await?;
-    let attached = late.call_method("session/attach", json!({ "sessionId": stage.session })).await?;
+    let attached = late
+        .call_method("session/attach", json!({ "sessionId": stage.session }))
+        .await?;
     let history = attached["history"].as_array().context("no history")?;
     let prompts: Vec<&Value> = history.iter().filter(|entry| entry["type"] == "prompt").collect();
-    let texts: Vec<&str> = prompts.iter().filter_map(|entry| entry["content"][0]["text"].as_str()).collect();
-    assert_eq!(texts, (0..ODD_VALUE_ROUNDS).map(|number| format!("echo said {number}")).collect::<Vec<_>>());
+    let texts: Vec<&str> = prompts
+        .iter()
+        .filter_map(|entry| entry["content"][0]["text"].as_str())
+        .collect();
+    assert_eq!(
+        texts,
+        (0..ODD_VALUE_ROUNDS)
+            .map(|number| format!("echo said {number}"))
+            .collect::<Vec<_>>()
+    );
     Ok(())
 }
 
@@ -223,24 +282,45 @@ async fn odd_members_in_permissions_and_answers_change_no_other_member() -> Resu
         );
         let path = stage.host.directory().join("odd-ask");
         fs::write(&path, format!("{ask}\n"))?;
-        let running = stage.sender.start_prompt(&stage.session, &format!("rawfile {}; wait", path.display())).await;
+        let running = stage
+            .sender
+            .start_prompt(&stage.session, &format!("rawfile {}; wait", path.display()))
+            .await;
         let asked = stage.sender.expect_request("session/request_permission").await;
         let asks = http.get(&format!("/sessions/{}/asks", stage.session)).await?.expect(200)?;
         let open = &asks["asks"][0];
         assert_eq!(open["toolCall"]["title"], format!("may {number}"), "{ask}");
-        let options: Vec<&Value> = open["options"].as_array().into_iter().flatten().map(|it| &it["optionId"]).collect();
+        let options: Vec<&Value> = open["options"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|it| &it["optionId"])
+            .collect();
         assert_eq!(options, ["yes", "no"], "{ask}");
-        let answer =
-            fill_template(r#"{@"outcome":{@"outcome":"selected","optionId":"no"},"_meta":{@"y":1}}"#, &mut dice);
-        stage.sender.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":{answer}}}"#, asked.id())).await;
+        let answer = fill_template(
+            r#"{@"outcome":{@"outcome":"selected","optionId":"no"},"_meta":{@"y":1}}"#,
+            &mut dice,
+        );
+        stage
+            .sender
+            .send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":{answer}}}"#, asked.id()))
+            .await;
         let told = |update: &Value| update["sessionUpdate"] == "permission_resolved";
         let resolved = stage.watcher.expect_update("its end", told).await;
         assert_eq!(resolved.params()["update"]["chosenOptionId"], "no", "{answer}");
-        let logged =
-            log::expect_event(&stage.host, &stage.session, "ask_resolved", |event| event["ask"] == open["askId"]);
+        let logged = log::expect_event(&stage.host, &stage.session, "ask_resolved", |event| {
+            event["ask"] == open["askId"]
+        });
         let outcome = &logged.await?["outcome"];
-        assert_eq!((&outcome["how"], &outcome["option"]), (&json!("answered"), &json!("no")), "{answer}");
-        stage.sender.send_notification("_go", json!({ "sessionId": stage.session })).await;
+        assert_eq!(
+            (&outcome["how"], &outcome["option"]),
+            (&json!("answered"), &json!("no")),
+            "{answer}"
+        );
+        stage
+            .sender
+            .send_notification("_go", json!({ "sessionId": stage.session }))
+            .await;
         running.wait_answer().await?;
     }
     Ok(())
@@ -258,22 +338,37 @@ async fn odd_members_in_other_requests_change_no_other_member() -> Result<()> {
         let new = format!(r#"{{@"cwd":{cwd},"mcpServers":[],"_meta":{{@"wharf":{{@"z":1}}}}}}"#);
         let opened = send_request(&client, "session/new", &fill_template(&new, &mut dice)).await?;
         let session = opened["sessionId"].as_str().context("no id")?.to_owned();
-        let named = |rest: &str| format!(r#"{{@"sessionId":"{session}",{rest}"_meta":{{@"wharf":{{@"z":1}}}}}}"#);
-        send_request(&client, "session/set_mode", &fill_template(&named(r#""modeId":"auto","#), &mut dice)).await?;
+        let named = |rest: &str| {
+            format!(r#"{{@"sessionId":"{session}",{rest}"_meta":{{@"wharf":{{@"z":1}}}}}}"#)
+        };
+        send_request(
+            &client,
+            "session/set_mode",
+            &fill_template(&named(r#""modeId":"auto","#), &mut dice),
+        )
+        .await?;
         for method in ["session/load", "session/resume"] {
             let params = named(&format!(r#""cwd":{cwd},"mcpServers":[],"#));
             let joined = send_request(&client, method, &fill_template(&params, &mut dice)).await?;
             assert_eq!(joined["modes"]["currentModeId"], "auto", "{method}");
         }
-        let status = send_request(&client, "session/status", &fill_template(&named(""), &mut dice)).await?;
+        let status =
+            send_request(&client, "session/status", &fill_template(&named(""), &mut dice)).await?;
         assert_eq!(status["status"], "live");
-        let attached =
-            send_request(&client, "session/attach", &fill_template(&named(r#""historyPolicy":"none","#), &mut dice))
-                .await?;
+        let attached = send_request(
+            &client,
+            "session/attach",
+            &fill_template(&named(r#""historyPolicy":"none","#), &mut dice),
+        )
+        .await?;
         assert_eq!(attached["historyPolicy"], "none");
         let all = fill_template(r#"{@"_meta":{@"wharf":{@"all":true}}}"#, &mut dice);
         let listed = send_request(&client, "session/list", &all).await?;
-        assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1), "round {number}: {listed}");
+        assert_eq!(
+            listed["sessions"].as_array().map(Vec::len),
+            Some(1),
+            "round {number}: {listed}"
+        );
         send_request(&client, "session/delete", &fill_template(&named(""), &mut dice)).await?;
     }
     Ok(())
@@ -283,7 +378,11 @@ async fn odd_members_in_other_requests_change_no_other_member() -> Result<()> {
 async fn send_request(client: &TestClient, method: &str, params: &str) -> Result<Value> {
     let number = client.received_frames().len();
     let id = format!("odd-{method}-{number}");
-    client.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}","params":{params}}}"#)).await;
+    client
+        .send_raw(&format!(
+            r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}","params":{params}}}"#
+        ))
+        .await;
     let mut answer = client.expect("the answer", |frame| *frame.id() == id.as_str()).await;
     ensure!(answer.body.get("error").is_none(), "{method} {params}: {}", answer.raw);
     Ok(answer.body["result"].take())

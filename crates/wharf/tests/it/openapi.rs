@@ -22,7 +22,11 @@ impl OpenApiDocument {
         let paths = self.0["paths"].as_object().into_iter().flatten();
         let operations = paths.flat_map(|(path, item)| {
             let item = item.as_object().into_iter().flatten();
-            item.map(move |(method, about)| Operation { method: method.to_uppercase(), path, about })
+            item.map(move |(method, about)| Operation {
+                method: method.to_uppercase(),
+                path,
+                about,
+            })
         });
         operations.collect()
     }
@@ -51,14 +55,19 @@ impl OpenApiDocument {
             ensure!(words.contains(value), "{value} is not one of {words:?}");
         }
         let kinds = schema_kinds(schema);
-        ensure!(kinds.is_empty() || kinds.iter().any(|kind| has_kind(value, kind)), "{value} is not {kinds:?}");
+        ensure!(
+            kinds.is_empty() || kinds.iter().any(|kind| has_kind(value, kind)),
+            "{value} is not {kinds:?}"
+        );
         for (index, item) in value.as_array().into_iter().flatten().enumerate() {
             if schema.get("items").is_some() {
                 self.check(item, &schema["items"]).with_context(|| format!("[{index}]"))?;
             }
         }
         if let Some(members) = value.as_object() {
-            for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            for name in
+                schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str)
+            {
                 ensure!(members.contains_key(name), "{name} is missing in {value}");
             }
             for (name, member) in members {
@@ -71,27 +80,44 @@ impl OpenApiDocument {
     }
 
     /// Makes a value that matches the schema, except for rules that a schema cannot express.
-    pub(crate) fn make_value(&self, schema: &Value, dice: &mut TestRandom, words: &[String]) -> Value {
+    pub(crate) fn make_value(
+        &self,
+        schema: &Value,
+        dice: &mut TestRandom,
+        words: &[String],
+    ) -> Value {
         let schema = self.resolve_schema(schema);
         let choices = ["oneOf", "anyOf", "enum"].iter().find_map(|word| schema[word].as_array());
         if let Some(choices) = choices {
             let choice = pick_one(choices, dice);
-            return if schema.get("enum").is_some() { choice.clone() } else { self.make_value(choice, dice, words) };
+            return if schema.get("enum").is_some() {
+                choice.clone()
+            } else {
+                self.make_value(choice, dice, words)
+            };
         }
         let kinds = schema_kinds(schema);
         match if kinds.is_empty() { "string" } else { pick_one(&kinds, dice) } {
             "object" => {
                 let mut members = Map::new();
                 for (name, member) in schema["properties"].as_object().into_iter().flatten() {
-                    let required = schema["required"].as_array().is_some_and(|names| names.contains(&json!(name)));
+                    let required = schema["required"]
+                        .as_array()
+                        .is_some_and(|names| names.contains(&json!(name)));
                     if required || dice.next_number().is_multiple_of(3) {
                         members.insert(name.clone(), self.make_value(member, dice, words));
                     }
                 }
                 Value::Object(members)
             }
-            "array" => (0..dice.next_number() % 3).map(|_| self.make_value(&schema["items"], dice, words)).collect(),
-            "integer" => pick_one(&[json!(0), json!(1), json!(3), json!(100), json!(100_000), json!(-1)], dice).clone(),
+            "array" => (0..dice.next_number() % 3)
+                .map(|_| self.make_value(&schema["items"], dice, words))
+                .collect(),
+            "integer" => pick_one(
+                &[json!(0), json!(1), json!(3), json!(100), json!(100_000), json!(-1)],
+                dice,
+            )
+            .clone(),
             "boolean" => json!(dice.next_number().is_multiple_of(2)),
             "null" => Value::Null,
             _ => json!(pick_one(words, dice)),
@@ -100,8 +126,19 @@ impl OpenApiDocument {
 
     /// Puts an error into the value.
     pub(crate) fn spoil(value: &mut Value, dice: &mut TestRandom) {
-        let junk = [json!(null), json!(7), json!(-1.5), json!("x"), json!([]), json!({ "a": [1] }), json!(true)];
-        match value.as_object_mut().filter(|members| !members.is_empty() && !dice.next_number().is_multiple_of(4)) {
+        let junk = [
+            json!(null),
+            json!(7),
+            json!(-1.5),
+            json!("x"),
+            json!([]),
+            json!({ "a": [1] }),
+            json!(true),
+        ];
+        match value
+            .as_object_mut()
+            .filter(|members| !members.is_empty() && !dice.next_number().is_multiple_of(4))
+        {
             Some(members) => {
                 let names: Vec<String> = members.keys().cloned().collect();
                 let name = pick_one(&names, dice);
@@ -143,7 +180,11 @@ fn has_kind(value: &Value, kind: &str) -> bool {
 
 impl Operation<'_> {
     /// Checks that the document describes this answer.
-    pub(crate) fn check(&self, document: &OpenApiDocument, answer: &wharf_testkit::http::RestAnswer) -> Result<()> {
+    pub(crate) fn check(
+        &self,
+        document: &OpenApiDocument,
+        answer: &wharf_testkit::http::RestAnswer,
+    ) -> Result<()> {
         let Some(response) = self.about["responses"].get(answer.status.to_string()) else {
             bail!("{} is not documented: {}", answer.status, answer.body);
         };
@@ -153,15 +194,25 @@ impl Operation<'_> {
             ensure!(answer.body.is_empty(), "an undocumented body: {}", answer.body);
             return Ok(());
         };
-        let kind = answer.header("content-type").and_then(|kind| kind.split(';').next()).unwrap_or_default();
-        let Some(media) = content.get(kind) else { bail!("{kind} is not documented for {}", answer.status) };
+        let kind = answer
+            .header("content-type")
+            .and_then(|kind| kind.split(';').next())
+            .unwrap_or_default();
+        let Some(media) = content.get(kind) else {
+            bail!("{kind} is not documented for {}", answer.status)
+        };
         if kind.ends_with("json") {
-            let body = serde_json::from_str(&answer.body).with_context(|| format!("not JSON: {}", answer.body))?;
+            let body = serde_json::from_str(&answer.body)
+                .with_context(|| format!("not JSON: {}", answer.body))?;
             document.check(&body, &media["schema"])?;
             if answer.status >= 400 {
                 let code = body["code"].as_str().unwrap_or_default();
                 let told = response["description"].as_str().unwrap_or_default();
-                ensure!(told.contains(&format!("`{code}`")), "{code} is not documented for {}", answer.status);
+                ensure!(
+                    told.contains(&format!("`{code}`")),
+                    "{code} is not documented for {}",
+                    answer.status
+                );
             }
         }
         Ok(())

@@ -9,7 +9,8 @@ use wharf_testkit::{polling, processes};
 
 use crate::program::{ChildGuard, shell_command};
 use crate::{
-    TREE_ENDS_WITHIN, expect_error, log, open_session, parse_pids, prompt_for_text, scripted_host, stop_in_time,
+    TREE_ENDS_WITHIN, expect_error, log, open_session, parse_pids, prompt_for_text, scripted_host,
+    stop_in_time,
 };
 
 /// A session whose agent has started children that resist: one in its own group, one with a session of its own, one
@@ -40,7 +41,10 @@ impl AgentTree {
     /// Returns the agent's parent. All other processes are below it, however they were forked.
     fn keeper_pid(&self, host: &TestHost) -> Result<u32> {
         let below = processes::list_descendants(host.pid());
-        let keeper = below.iter().copied().find(|pid| processes::list_descendants(*pid).contains(&self.agent));
+        let keeper = below
+            .iter()
+            .copied()
+            .find(|pid| processes::list_descendants(*pid).contains(&self.agent));
         let keeper = keeper.context("no keeper")?;
         let below = processes::list_descendants(keeper);
         assert!(self.all_pids().iter().all(|pid| below.contains(pid)), "a child has left the tree");
@@ -54,8 +58,9 @@ fn assert_gone(pids: &[u32]) {
 
 #[tokio::test]
 async fn kill_9_of_the_host_leaves_nothing_running() -> Result<()> {
-    let mut host =
-        scripted_host(&["--ignore-eof", "--ignore-term"])?.without_keepers(crate::PROCESSES_END).start_host()?;
+    let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?
+        .without_keepers(crate::PROCESSES_END)
+        .start_host()?;
     let tree = AgentTree::start_tree(&host).await?;
     let keeper = tree.keeper_pid(&host)?;
     host.kill()?;
@@ -65,9 +70,12 @@ async fn kill_9_of_the_host_leaves_nothing_running() -> Result<()> {
 
 #[tokio::test]
 async fn kill_9_of_the_host_during_a_start_leaves_nothing_running() -> Result<()> {
-    let mut host = scripted_host(&["--spawn-children", "--hang-on", "session/new"])?.start_host()?;
+    let mut host =
+        scripted_host(&["--spawn-children", "--hang-on", "session/new"])?.start_host()?;
     let client = crate::connect_client(&host).await?;
-    let _starting = client.start_request("session/new", serde_json::json!({ "cwd": "/", "mcpServers": [] })).await;
+    let _starting = client
+        .start_request("session/new", serde_json::json!({ "cwd": "/", "mcpServers": [] }))
+        .await;
     let session = loop {
         tokio::task::yield_now().await;
         if let Ok(session) = log::only_session(&host) {
@@ -75,8 +83,11 @@ async fn kill_9_of_the_host_during_a_start_leaves_nothing_running() -> Result<()
         }
     };
     log::expect_event(&host, &session, "agent_starting", |_| true).await?;
-    let below = || Ok(Some(processes::list_descendants(host.pid())).filter(|below| below.len() >= 5));
-    let below = polling::poll_until(TREE_ENDS_WITHIN, below).await?.context("no keeper, agent and three children")?;
+    let below =
+        || Ok(Some(processes::list_descendants(host.pid())).filter(|below| below.len() >= 5));
+    let below = polling::poll_until(TREE_ENDS_WITHIN, below)
+        .await?
+        .context("no keeper, agent and three children")?;
     host.kill()?;
     assert_gone(&below);
     Ok(())
@@ -84,8 +95,9 @@ async fn kill_9_of_the_host_during_a_start_leaves_nothing_running() -> Result<()
 
 #[tokio::test]
 async fn terminated_host_ends_process_trees_that_ignore_sigterm_in_time() -> Result<()> {
-    let mut host =
-        scripted_host(&["--ignore-eof", "--ignore-term"])?.without_keepers(crate::PROCESSES_END).start_host()?;
+    let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?
+        .without_keepers(crate::PROCESSES_END)
+        .start_host()?;
     let trees = [AgentTree::start_tree(&host).await?, AgentTree::start_tree(&host).await?];
     let below = processes::list_descendants(host.pid());
     stop_in_time(&mut host)?;
@@ -119,12 +131,14 @@ async fn an_agent_that_crashes_leaves_no_children() -> Result<()> {
 }
 
 #[tokio::test]
-async fn killing_the_keeper_ends_the_agent_and_its_children_and_the_session_says_so() -> Result<()> {
+async fn killing_the_keeper_ends_the_agent_and_its_children_and_the_session_says_so() -> Result<()>
+{
     let host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start_host()?;
     let tree = AgentTree::start_tree(&host).await?;
     let (other, other_session) = open_session(&host).await?;
     let running = tree.client.start_prompt(&tree.session, "hang").await;
-    log::expect_event(&host, &tree.session, "turn_started", |event| event["prompt"].is_string()).await?;
+    log::expect_event(&host, &tree.session, "turn_started", |event| event["prompt"].is_string())
+        .await?;
     processes::send_sigkill(tree.keeper_pid(&host)?);
     assert_gone(&tree.all_pids());
     let error = expect_error(running.wait_answer().await)?;
@@ -141,18 +155,28 @@ async fn untagged_process_without_a_keeper_is_ended_and_reaped() -> Result<()> {
     let host = scripted_host(&["--resume"])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let (other, other_session) = open_session(&host).await?;
-    let said =
-        prompt_for_text(&client, &session, "sh env -i setsid tail -f /dev/null >/dev/null 2>&1 & echo $!").await?;
+    let said = prompt_for_text(
+        &client,
+        &session,
+        "sh env -i setsid tail -f /dev/null >/dev/null 2>&1 & echo $!",
+    )
+    .await?;
     let stray: u32 = said.trim().parse()?;
     let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
     let below = processes::list_descendants(host.pid());
-    let keeper =
-        below.iter().copied().find(|pid| processes::list_descendants(*pid).contains(&stray)).context("no keeper")?;
+    let keeper = below
+        .iter()
+        .copied()
+        .find(|pid| processes::list_descendants(*pid).contains(&stray))
+        .context("no keeper")?;
     processes::send_sigkill(keeper);
     assert_gone(&[agent.as_slice(), &[stray]].concat());
     // The process is reaped too, not left as a zombie.
-    let reaped = || Ok(Some(()).filter(|()| !processes::list_descendants(host.pid()).contains(&stray)));
-    polling::poll_until(TREE_ENDS_WITHIN, reaped).await?.context("it was not reaped")?;
+    let reaped =
+        || Ok(Some(()).filter(|()| !processes::list_descendants(host.pid()).contains(&stray)));
+    polling::poll_until(TREE_ENDS_WITHIN, reaped)
+        .await?
+        .context("it was not reaped")?;
     assert_eq!(prompt_for_text(&other, &other_session, "echo unharmed").await?, "unharmed");
     log::expect_event(&host, &session, "ended", |_| true).await?;
     assert_eq!(prompt_for_text(&client, &session, "echo back").await?, "back");
@@ -184,9 +208,12 @@ async fn a_sweep_leaves_the_agents_of_another_host_alone() -> Result<()> {
 
 #[tokio::test]
 async fn a_host_that_is_terminated_while_an_agent_starts_ends_it_too() -> Result<()> {
-    let mut host = scripted_host(&["--spawn-children", "--hang-on", "session/new"])?.start_host()?;
+    let mut host =
+        scripted_host(&["--spawn-children", "--hang-on", "session/new"])?.start_host()?;
     let client = crate::connect_client_of(&host, "scripted").await?;
-    let starting = client.start_request("session/new", serde_json::json!({ "cwd": "/", "mcpServers": [] })).await;
+    let starting = client
+        .start_request("session/new", serde_json::json!({ "cwd": "/", "mcpServers": [] }))
+        .await;
     while processes::list_descendants(host.pid()).len() < 5 {
         tokio::task::yield_now().await;
     }
@@ -229,12 +256,19 @@ async fn an_orphan_without_tag_that_was_measured_is_ended_at_the_next_start() ->
     let mut host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
-    let said =
-        prompt_for_text(&client, &session, "sh env -i setsid tail -f /dev/null >/dev/null 2>&1 & echo $!").await?;
+    let said = prompt_for_text(
+        &client,
+        &session,
+        "sh env -i setsid tail -f /dev/null >/dev/null 2>&1 & echo $!",
+    )
+    .await?;
     let stray: u32 = said.trim().parse()?;
     let below = processes::list_descendants(host.pid());
-    let keeper =
-        below.iter().copied().find(|pid| processes::list_descendants(*pid).contains(&stray)).context("no keeper")?;
+    let keeper = below
+        .iter()
+        .copied()
+        .find(|pid| processes::list_descendants(*pid).contains(&stray))
+        .context("no keeper")?;
     let http = wharf_testkit::http::RestClient::new(&host);
     // The host has seen all three: keeper, agent and stray process.
     loop {
@@ -254,19 +288,26 @@ async fn an_orphan_without_tag_that_was_measured_is_ended_at_the_next_start() ->
 }
 
 #[tokio::test]
-async fn a_host_on_a_copy_of_the_state_directory_leaves_the_agents_of_the_original_alone() -> Result<()> {
+async fn a_host_on_a_copy_of_the_state_directory_leaves_the_agents_of_the_original_alone()
+-> Result<()> {
     let original = scripted_host(&[])?.start_host()?;
     let tree = AgentTree::start_tree(&original).await?;
     let mut copy = scripted_host(&[])?.start_host()?;
     for _ in 0..2 {
         copy.kill()?;
         std::fs::remove_dir_all(copy.state_dir())?;
-        let copied = shell_command("cp -a \"$1\" \"$2\"").arg(original.state_dir()).arg(copy.state_dir()).status()?;
+        let copied = shell_command("cp -a \"$1\" \"$2\"")
+            .arg(original.state_dir())
+            .arg(copy.state_dir())
+            .status()?;
         assert!(copied.success());
         // At its first start the copy gets an identity of its own; the second start is an ordinary one.
         copy.restart()?;
         copy.restart()?;
-        assert_eq!(prompt_for_text(&tree.client, &tree.session, "echo unharmed").await?, "unharmed");
+        assert_eq!(
+            prompt_for_text(&tree.client, &tree.session, "echo unharmed").await?,
+            "unharmed"
+        );
         assert!(tree.all_pids().into_iter().all(processes::is_alive), "the original's processes");
     }
     let (client, session) = open_session(&copy).await?;
@@ -281,7 +322,11 @@ async fn a_tag_without_a_record_ends_nothing() -> Result<()> {
     let tag = prompt_for_text(&client, &session, "sh echo $WHARF_AGENT_TAG").await?;
     assert!(tag.len() > 20, "{tag}");
     // This process of the user has inherited the variable, as a terminal or an editor may.
-    let mut bystander = ChildGuard(shell_command("exec tail -f /dev/null").env("WHARF_AGENT_TAG", tag.trim()).spawn()?);
+    let mut bystander = ChildGuard(
+        shell_command("exec tail -f /dev/null")
+            .env("WHARF_AGENT_TAG", tag.trim())
+            .spawn()?,
+    );
     client.close().await;
     assert!(host.terminate()?.success());
     host.restart()?;
@@ -294,7 +339,8 @@ async fn wait_recorded(host: &TestHost, pid: u32) -> Result<Duration> {
     let (began, run) = (std::time::Instant::now(), host.state_dir().join("run"));
     let mark = format!("\"pid\":{pid},");
     let recorded = polling::poll_until(wharf_testkit::WAIT_LIMIT, || {
-        let records = std::fs::read_dir(&run)?.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
+        let records = std::fs::read_dir(&run)?
+            .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
         Ok(records.into_iter().any(|record| record.contains(&mark)).then_some(()))
     });
     recorded.await?.with_context(|| format!("process {pid} is never recorded"))?;
@@ -302,7 +348,8 @@ async fn wait_recorded(host: &TestHost, pid: u32) -> Result<Duration> {
 }
 
 #[tokio::test]
-async fn an_orphan_without_tag_of_an_agent_that_has_just_started_is_ended_at_the_next_start() -> Result<()> {
+async fn an_orphan_without_tag_of_an_agent_that_has_just_started_is_ended_at_the_next_start()
+-> Result<()> {
     const STRAY_SCRIPT: &str = "sh env -i setsid tail -f /dev/null >/dev/null 2>&1 & echo $!";
     let mut host = scripted_host(&[])?.start_host()?;
     let (other, elsewhere) = open_session(&host).await?;
@@ -314,7 +361,8 @@ async fn an_orphan_without_tag_of_an_agent_that_has_just_started_is_ended_at_the
         if soonest < soon {
             break;
         }
-        let earlier: u32 = prompt_for_text(&other, &elsewhere, STRAY_SCRIPT).await?.trim().parse()?;
+        let earlier: u32 =
+            prompt_for_text(&other, &elsewhere, STRAY_SCRIPT).await?.trim().parse()?;
         wait_recorded(&host, earlier).await?;
         let (client, session) = open_session(&host).await?;
         let stray: u32 = prompt_for_text(&client, &session, STRAY_SCRIPT).await?.trim().parse()?;
@@ -323,7 +371,10 @@ async fn an_orphan_without_tag_of_an_agent_that_has_just_started_is_ended_at_the
     }
     assert!(soonest < soon, "the first look at a new agent's children comes after {soonest:?}");
     let below = processes::list_descendants(host.pid());
-    let keepers: Vec<u32> = below.into_iter().filter(|pid| !processes::list_descendants(*pid).is_empty()).collect();
+    let keepers: Vec<u32> = below
+        .into_iter()
+        .filter(|pid| !processes::list_descendants(*pid).is_empty())
+        .collect();
     for keeper in &keepers {
         processes::send_sigstop(*keeper);
     }

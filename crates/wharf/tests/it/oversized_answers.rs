@@ -19,7 +19,10 @@ fn host_with(flags: &[&str]) -> Result<HostOptions> {
 }
 
 fn long_answer(method: &str) -> String {
-    format!(r#"{method}={{"jsonrpc":"2.0","id":@ID@,"result":{{"x":"{}"}}}}"#, "x".repeat(OVERSIZED_BYTES))
+    format!(
+        r#"{method}={{"jsonrpc":"2.0","id":@ID@,"result":{{"x":"{}"}}}}"#,
+        "x".repeat(OVERSIZED_BYTES)
+    )
 }
 
 #[tokio::test]
@@ -28,8 +31,16 @@ async fn an_oversized_answer_of_the_agent_fails_the_prompt_that_it_names() -> Re
     let (client, session) = open_session(&host).await?;
     let error = expect_error(client.send_prompt(&session, "echo unused").await)?;
     ensure!(error.message.contains("limits.frame"), "{error}");
-    assert_eq!(log::list_events(&host, &session, "prompt_ended")?.len(), 1, "the log has one end of the prompt");
-    assert_eq!(log::list_events(&host, &session, "agent_faulted")?.len(), 1, "the fault is recorded");
+    assert_eq!(
+        log::list_events(&host, &session, "prompt_ended")?.len(),
+        1,
+        "the log has one end of the prompt"
+    );
+    assert_eq!(
+        log::list_events(&host, &session, "agent_faulted")?.len(),
+        1,
+        "the fault is recorded"
+    );
     Ok(())
 }
 
@@ -37,7 +48,9 @@ async fn an_oversized_answer_of_the_agent_fails_the_prompt_that_it_names() -> Re
 async fn an_oversized_answer_of_the_agent_fails_a_forwarded_request() -> Result<()> {
     let host = host_with(&["--answer-with", &long_answer("session/set_mode")])?.start_host()?;
     let (client, session) = open_session(&host).await?;
-    let set = client.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await;
+    let set = client
+        .call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" }))
+        .await;
     let error = expect_error(set)?;
     ensure!(error.message.contains("limits.frame"), "{error}");
     Ok(())
@@ -67,9 +80,15 @@ async fn an_oversized_request_of_the_agent_is_refused() -> Result<()> {
     let long = "x".repeat(OVERSIZED_BYTES);
     fs::write(
         &lines,
-        format!("{{\"jsonrpc\":\"2.0\",\"id\":\"long\",\"method\":\"_x/ask\",\"params\":\"{long}\"}}\n"),
+        format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":\"long\",\"method\":\"_x/ask\",\"params\":\"{long}\"}}\n"
+        ),
     )?;
-    assert_eq!(prompt_for_text(&client, &session, &format!("rawfile {}; echo on", lines.display())).await?, "on");
+    assert_eq!(
+        prompt_for_text(&client, &session, &format!("rawfile {}; echo on", lines.display()))
+            .await?,
+        "on"
+    );
     let refusal = polling::poll_until(WAIT_LIMIT, || {
         let text = fs::read_to_string(&record)?;
         Ok(text.lines().find(|line| line.contains(r#""id":"long""#)).map(str::to_owned))
@@ -87,7 +106,9 @@ async fn an_oversized_answer_over_http_fails_the_request_that_it_names() -> Resu
     http.send_prompt(2, &session, r#"ext _x/ask {"a":1}"#).await?;
     let asked = events.expect("the request", |event| event.data["method"] == "_x/ask").await?;
     let (id, long) = (&asked.data["id"], "x".repeat(OVERSIZED_BYTES));
-    let answer = http.post_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"x":"{long}"}}}}"#)).await?;
+    let answer = http
+        .post_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"x":"{long}"}}}}"#))
+        .await?;
     assert_eq!(answer.status, 413, "{answer:?}");
     let said = events.expect("the agent's words", |event| event.text().is_some()).await?;
     ensure!(said.text().is_some_and(|text| text.contains("limits.frame")), "{said:?}");

@@ -17,7 +17,8 @@ use crate::scopes::{register_workspace, start_session};
 use crate::{add_section, log, scripted_host};
 
 /// A point of P-256: the key of the browser in appendix A of RFC 8291.
-const BROWSER_KEY: &str = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
+const BROWSER_KEY: &str =
+    "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
 const BROWSER_SECRET: &str = "BTBZMqHH6r4Tts7J_aSIgg";
 
 #[tokio::test]
@@ -27,8 +28,16 @@ async fn files_of_the_page_are_public_and_versioned() -> Result<()> {
     let index = anyone.send("GET", "/", &[], "").await?;
     assert_eq!(index.status, 200);
     let policy = index.header("content-security-policy").context("no policy")?;
-    assert!(policy.contains("require-trusted-types-for 'script'") && !policy.contains("unsafe"), "{policy}");
-    let main = index.body.split("src=\"").nth(1).and_then(|rest| rest.split('"').next()).context("no script")?;
+    assert!(
+        policy.contains("require-trusted-types-for 'script'") && !policy.contains("unsafe"),
+        "{policy}"
+    );
+    let main = index
+        .body
+        .split("src=\"")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next())
+        .context("no script")?;
     let script = anyone.send("GET", &format!("/{main}"), &[], "").await?;
     assert_eq!(script.header("cache-control"), Some("public, max-age=31536000, immutable"));
     let tag = script.header("etag").context("no tag")?.to_owned();
@@ -45,12 +54,17 @@ async fn files_of_the_page_are_public_and_versioned() -> Result<()> {
 #[tokio::test]
 async fn browser_that_calls_by_an_unknown_name_gets_a_sentence() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
-    let mut stream = tokio::net::TcpStream::connect(host.url().trim_start_matches("http://")).await?;
-    let request = "GET / HTTP/1.1\r\nHost: box.example\r\nAccept: text/html,*/*\r\nConnection: close\r\n\r\n";
+    let mut stream =
+        tokio::net::TcpStream::connect(host.url().trim_start_matches("http://")).await?;
+    let request =
+        "GET / HTTP/1.1\r\nHost: box.example\r\nAccept: text/html,*/*\r\nConnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).await?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
-    assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("text/plain; charset=utf-8"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 403") && answer.contains("text/plain; charset=utf-8"),
+        "{answer}"
+    );
     assert!(answer.contains("add the name to `hosts`"), "{answer}");
     Ok(())
 }
@@ -78,7 +92,8 @@ async fn login_lasts_thirty_days_since_its_last_use() -> Result<()> {
     let unchanged = page.send("GET", "/sessions", &[], "").await?;
     assert_eq!(unchanged.header("set-cookie"), None, "a use on the same day writes nothing");
     // The end of a login that was last used some days ago.
-    let soon = first.replace(&first[..10], &wharf_host::format_timestamp_in_seconds(in_days(3))[..10]);
+    let soon =
+        first.replace(&first[..10], &wharf_host::format_timestamp_in_seconds(in_days(3))[..10]);
     set_expiry(&host, &soon)?;
     let renewed = page.send("GET", "/sessions", &[], "").await?;
     let cookie = renewed.header("set-cookie").context("no new cookie")?;
@@ -87,7 +102,11 @@ async fn login_lasts_thirty_days_since_its_last_use() -> Result<()> {
     let fixed = LoginPage::open(&host, &create_login_code(&host, &["--ttl", "1h"])?).await?;
     assert_eq!(fixed.send("GET", "/sessions", &[], "").await?.header("set-cookie"), None);
     set_expiry(&host, "2026-01-01T00:00:00Z")?;
-    assert_eq!(page.send("GET", "/sessions", &[], "").await?.status, 401, "one that was not used in time has ended");
+    assert_eq!(
+        page.send("GET", "/sessions", &[], "").await?.status,
+        401,
+        "one that was not used in time has ended"
+    );
     Ok(())
 }
 
@@ -113,7 +132,9 @@ type Push = (Vec<(String, String)>, usize);
 
 /// Takes one request and answers it with this status.
 async fn serve_push(listener: &TcpListener, status: &str) -> Result<Push> {
-    let (stream, _) = tokio::time::timeout(WAIT_LIMIT, listener.accept()).await.context("no push came")??;
+    let (stream, _) = tokio::time::timeout(WAIT_LIMIT, listener.accept())
+        .await
+        .context("no push came")??;
     let mut stream = BufReader::new(stream);
     let mut headers = Vec::new();
     loop {
@@ -125,10 +146,17 @@ async fn serve_push(listener: &TcpListener, status: &str) -> Result<Push> {
             None => {}
         }
     }
-    let length = headers.iter().find(|(name, _)| name == "content-length").context("no length")?.1.parse()?;
+    let length = headers
+        .iter()
+        .find(|(name, _)| name == "content-length")
+        .context("no length")?
+        .1
+        .parse()?;
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await?;
-    stream.write_all(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").as_bytes()).await?;
+    stream
+        .write_all(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").as_bytes())
+        .await?;
     stream.shutdown().await?;
     Ok((headers, length))
 }
@@ -145,15 +173,24 @@ async fn device_is_told_of_a_question_by_its_push_service() -> Result<()> {
     assert!(key.len() == 87 && key.starts_with('B'), "{key} is no uncompressed point of 65 bytes");
 
     let endpoint = format!("http://{}/device", service.local_addr()?);
-    let body = json!({ "endpoint": endpoint, "keys": { "p256dh": BROWSER_KEY, "auth": BROWSER_SECRET } }).to_string();
+    let body =
+        json!({ "endpoint": endpoint, "keys": { "p256dh": BROWSER_KEY, "auth": BROWSER_SECRET } })
+            .to_string();
     assert_eq!(page.send("PUT", "/push", &own, &body).await?.expect(200)?["subscribed"], true);
-    let (tested, answer) =
-        tokio::join!(serve_push(&service, "201 Created"), page.send("POST", "/push/test", &own, "{}"));
+    let (tested, answer) = tokio::join!(
+        serve_push(&service, "201 Created"),
+        page.send("POST", "/push/test", &own, "{}")
+    );
     let (headers, length) = tested?;
     assert_eq!(answer?.expect(200)?["ok"], true);
-    let header = |name: &str| headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+    let header = |name: &str| {
+        headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    };
     assert_eq!(header("content-encoding"), Some("aes128gcm"));
-    ensure!(header("authorization").is_some_and(|value| value.starts_with("vapid t=")), "{headers:?}");
+    ensure!(
+        header("authorization").is_some_and(|value| value.starts_with("vapid t=")),
+        "{headers:?}"
+    );
     assert!(length > 86 + 17, "a header, a message and its tag");
 
     let rest = RestClient::new(&host);
@@ -179,7 +216,11 @@ fn lose_scope(host: &TestHost, session: &str) -> Result<()> {
     std::fs::write(&segment, damaged)?;
     let inputs_path = dir.join("start.json");
     let mut inputs: Value = serde_json::from_slice(&std::fs::read(&inputs_path)?)?;
-    inputs.as_object_mut().context("not an object")?.remove("origin").context("no origin")?;
+    inputs
+        .as_object_mut()
+        .context("not an object")?
+        .remove("origin")
+        .context("no origin")?;
     std::fs::write(&inputs_path, inputs.to_string())?;
     for index in ["index.db", "index.db-wal", "index.db-shm"] {
         let _ = std::fs::remove_file(host.state_dir().join(index));
@@ -218,10 +259,16 @@ async fn ask_and_push(http: &RestClient, session: &str, count: f64) -> Result<()
     send_prompt(http, session, "ask").await?;
     // A notification counts as sent after all devices have been tried.
     let counted = async {
-        while MetricsPage::of(http).await?.get("wharf_notifications_sent_total{receiver=\"push\"}")? < count {}
+        while MetricsPage::of(http)
+            .await?
+            .get("wharf_notifications_sent_total{receiver=\"push\"}")?
+            < count
+        {}
         anyhow::Ok(())
     };
-    tokio::time::timeout(WAIT_LIMIT, counted).await.context("the push messages were not sent")?
+    tokio::time::timeout(WAIT_LIMIT, counted)
+        .await
+        .context("the push messages were not sent")?
 }
 
 /// Returns true if a push message has reached the page.
@@ -238,12 +285,16 @@ async fn push_of_a_session_whose_scope_is_lost_goes_to_admins_alone() -> Result<
     host.terminate()?;
     lose_scope(&host, &session)?;
     host.restart()?;
-    let [admin, controller] = open_subscribed_pages(&host, [&[], &["--role", "controller"]]).await?;
+    let [admin, controller] =
+        open_subscribed_pages(&host, [&[], &["--role", "controller"]]).await?;
     let path = format!("/sessions/{session}");
     assert_eq!(controller.send("GET", &path, &[], "").await?.status, 404, "its scope is not lost");
     ask_and_push(&RestClient::new(&host), &session, 1.0).await?;
     assert!(was_pushed_to(&admin).await?);
-    assert!(!was_pushed_to(&controller).await?, "a login that does not see the session was told of it");
+    assert!(
+        !was_pushed_to(&controller).await?,
+        "a login that does not see the session was told of it"
+    );
     Ok(())
 }
 
@@ -269,17 +320,21 @@ async fn failed_push_does_not_tell_where_the_host_can_connect_to() -> Result<()>
     let page = LoginPage::open(&host, &create_login_code(&host, &[])?).await?;
     let own = [("origin", page.origin.as_str())];
     let body = |endpoint: &str| {
-        json!({ "endpoint": endpoint, "keys": { "p256dh": BROWSER_KEY, "auth": BROWSER_SECRET } }).to_string()
+        json!({ "endpoint": endpoint, "keys": { "p256dh": BROWSER_KEY, "auth": BROWSER_SECRET } })
+            .to_string()
     };
-    for endpoint in ["https://10.0.0.1/x", "https://[fe80::1]/x", "https://169.254.169.254/latest"] {
+    for endpoint in ["https://10.0.0.1/x", "https://[fe80::1]/x", "https://169.254.169.254/latest"]
+    {
         let refused = page.send("PUT", "/push", &own, &body(endpoint)).await?;
         assert_eq!(refused.status_and_code(), (422, "invalid_params".to_owned()), "{endpoint}");
     }
     let service = TcpListener::bind("127.0.0.1:0").await?;
     let endpoint = format!("http://{}/device", service.local_addr()?);
     page.send("PUT", "/push", &own, &body(&endpoint)).await?.expect(200)?;
-    let (served, refused) =
-        tokio::join!(serve_push(&service, "403 Forbidden"), page.send("POST", "/push/test", &own, "{}"));
+    let (served, refused) = tokio::join!(
+        serve_push(&service, "403 Forbidden"),
+        page.send("POST", "/push/test", &own, "{}")
+    );
     served?;
     drop(service);
     let closed = page.send("POST", "/push/test", &own, "{}").await?.expect(200)?;
@@ -301,6 +356,9 @@ async fn push_messages_are_for_pages_of_the_owner() -> Result<()> {
     let other = RestClient::with_token(&host, &text);
     let code = other.post("/login/codes", &json!({})).await?.expect(201)?["code"].take();
     let page = LoginPage::open(&host, code.as_str().context("no code")?).await?;
-    assert_eq!(page.send("GET", "/push", &[], "").await?.status_and_code(), (403, "host_only".to_owned()));
+    assert_eq!(
+        page.send("GET", "/push", &[], "").await?.status_and_code(),
+        (403, "host_only".to_owned())
+    );
     Ok(())
 }

@@ -34,9 +34,13 @@ fn list_stored() -> Result<Vec<StoredSession>> {
     let mut stored = Vec::new();
     for entry in fs::read_dir(fixtures())? {
         let entry = entry?;
-        let name = entry.file_name().into_string().map_err(|name| anyhow::anyhow!("{name:?} is not UTF-8"))?;
+        let name = entry
+            .file_name()
+            .into_string()
+            .map_err(|name| anyhow::anyhow!("{name:?} is not UTF-8"))?;
         let place = fs::read_to_string(entry.path().join("place"))?;
-        let (workspace, id) = place.trim().split_once('/').context("a place is WORKSPACE/SESSION")?;
+        let (workspace, id) =
+            place.trim().split_once('/').context("a place is WORKSPACE/SESSION")?;
         stored.push(StoredSession { name, workspace: workspace.to_owned(), id: id.to_owned() });
     }
     stored.sort_by(|a, b| a.name.cmp(&b.name));
@@ -48,7 +52,13 @@ fn start_host_of(stored: &[StoredSession]) -> Result<TestHost> {
     let mut host = scripted_host(&[])?.start_host()?;
     ensure!(host.terminate()?.success(), "the host's exit");
     for StoredSession { name, workspace, id } in stored {
-        let to = host.state_dir().join("workspaces").join(workspace).join("sessions").join(id).join("log");
+        let to = host
+            .state_dir()
+            .join("workspaces")
+            .join(workspace)
+            .join("sessions")
+            .join(id)
+            .join("log");
         fs::create_dir_all(&to)?;
         for segment in fs::read_dir(fixtures().join(name).join("log"))? {
             let segment = segment?;
@@ -68,7 +78,10 @@ async fn read_rows(rest: &RestClient, id: &str) -> Result<String> {
     let mut pages = Vec::new();
     let mut before = String::new();
     loop {
-        let page = rest.get(&format!("/sessions/{id}/rows?limit={PAGE_ROWS}{before}")).await?.expect(200)?;
+        let page = rest
+            .get(&format!("/sessions/{id}/rows?limit={PAGE_ROWS}{before}"))
+            .await?
+            .expect(200)?;
         pages.push(page["rows"].as_array().context("no rows")?.clone());
         let Some(next) = page["before"].as_str() else { break };
         before = format!("&before={next}");
@@ -78,7 +91,10 @@ async fn read_rows(rest: &RestClient, id: &str) -> Result<String> {
 }
 
 async fn read_output_lines(rest: &RestClient, id: &str) -> Result<String> {
-    let answer = rest.get(&format!("/sessions/{id}/output?lastN=10000&include=prompts,plans")).await?.expect(200)?;
+    let answer = rest
+        .get(&format!("/sessions/{id}/output?lastN=10000&include=prompts,plans"))
+        .await?
+        .expect(200)?;
     Ok(to_lines(answer["lines"].as_array().context("no lines")?))
 }
 
@@ -91,9 +107,11 @@ async fn read_typed_history(host: &TestHost, id: &str) -> Result<String> {
 
 /// Connects a client that changes nothing and is notified of no other clients.
 async fn connect_reader(host: &TestHost, capabilities: Value) -> Result<TestClient> {
-    let client = TestClient::connect(&host.ws_url(), &transports::create_observer_token(host)?).await?;
+    let client =
+        TestClient::connect(&host.ws_url(), &transports::create_observer_token(host)?).await?;
     let info = json!({ "name": "wharf-testkit", "version": "1" });
-    let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": info });
+    let params =
+        json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": info });
     client.call_method("initialize", params).await?;
     Ok(client)
 }
@@ -103,7 +121,11 @@ async fn read_frames(host: &TestHost, id: &str, capabilities: Value) -> Result<S
     let client = connect_reader(host, capabilities).await?;
     let params = json!({ "sessionId": id, "cwd": host.directory(), "mcpServers": [] });
     client.call_method("session/load", params).await?;
-    Ok(client.received_frames().iter().map(|frame| format!("{}\n", frame.raw)).collect())
+    Ok(client
+        .received_frames()
+        .iter()
+        .map(|frame| format!("{}\n", frame.raw))
+        .collect())
 }
 
 /// Compares a form with the committed text.
@@ -117,9 +139,19 @@ fn compare_form(name: &str, form: &str, found: &str) -> Result<()> {
     let place = found.lines().zip(expected.lines()).position(differs);
     if let Some(place) = place {
         let line = |text: &str| text.lines().nth(place).unwrap_or_default().to_owned();
-        anyhow::bail!("{name}/{form}, line {}:\n{}\nis expected to be\n{}", place + 1, line(found), line(&expected));
+        anyhow::bail!(
+            "{name}/{form}, line {}:\n{}\nis expected to be\n{}",
+            place + 1,
+            line(found),
+            line(&expected)
+        );
     }
-    ensure!(found == expected, "{name}/{form} has {} lines of {}", found.lines().count(), expected.lines().count());
+    ensure!(
+        found == expected,
+        "{name}/{form} has {} lines of {}",
+        found.lines().count(),
+        expected.lines().count()
+    );
     Ok(())
 }
 
@@ -138,7 +170,10 @@ async fn stored_logs_have_the_same_past_in_every_form() -> Result<()> {
         compare_form(name, "frames.jsonl", &frames)?;
         // Few agents send what only clients with further capabilities receive.
         let has_more = fixtures().join(name).join("all-frames.jsonl").exists();
-        ensure!(has_more == (all_frames != frames), "{name}: capabilities make a difference, or none any more");
+        ensure!(
+            has_more == (all_frames != frames),
+            "{name}: capabilities make a difference, or none any more"
+        );
         if has_more {
             compare_form(name, "all-frames.jsonl", &all_frames)?;
         }

@@ -88,8 +88,10 @@ pub(crate) fn terminal_command(line: &str) -> Command {
 
 /// Runs `wharf serve`, which must fail, and returns its stderr.
 pub(crate) fn run_failing_serve(state_dir: &Path, arguments: &[&str]) -> Result<String> {
-    let Output { status, stdout, stderr } =
-        wharf_command(&["serve", "--json", "--state-dir"]).arg(state_dir).args(arguments).output()?;
+    let Output { status, stdout, stderr } = wharf_command(&["serve", "--json", "--state-dir"])
+        .arg(state_dir)
+        .args(arguments)
+        .output()?;
     let stderr = String::from_utf8_lossy(&stderr).into_owned();
     anyhow::ensure!(!status.success(), "it started and ended well: {stderr}");
     anyhow::ensure!(stdout.is_empty(), "it spoke on stdout: {}", String::from_utf8_lossy(&stdout));
@@ -129,7 +131,10 @@ pub(crate) fn start_and_read_lines(mut command: Command) -> Result<Lines> {
     let stdout = guard.0.stdout.take().context("no stdout")?;
     let (sender, lines) = sync_channel(1_000);
     std::thread::spawn(move || {
-        BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|line| sender.send(line).ok())
+        BufReader::new(stdout)
+            .lines()
+            .map_while(Result::ok)
+            .try_for_each(|line| sender.send(line).ok())
     });
     Ok(Lines { guard, lines })
 }
@@ -165,7 +170,9 @@ impl Lines {
             match self.lines.recv_timeout(WAIT_LIMIT) {
                 Ok(line) => rest.push(line),
                 Err(RecvTimeoutError::Disconnected) => return Ok(rest),
-                Err(RecvTimeoutError::Timeout) => anyhow::bail!("it does not end; so far: {rest:?}"),
+                Err(RecvTimeoutError::Timeout) => {
+                    anyhow::bail!("it does not end; so far: {rest:?}")
+                }
             }
         }
     }

@@ -6,8 +6,8 @@ use wharf_testkit::client::{PendingCall, ReceivedFrame, TestClient};
 use wharf_testkit::host::TestHost;
 
 use crate::{
-    add_section, connect_client, cwd, expect_error, join_session, log, open_session, prompt_for_text, scripted_host,
-    stop_reason,
+    add_section, connect_client, cwd, expect_error, join_session, log, open_session,
+    prompt_for_text, scripted_host, stop_reason,
 };
 
 fn text_block(text: &str) -> Value {
@@ -30,7 +30,10 @@ async fn submit_and_wait_queued(
     words: &str,
 ) -> Result<PendingCall> {
     let call = client.start_prompt(session, words).await;
-    log::expect_event(host, session, "prompt_accepted", |event| event["frame"].to_string().contains(words)).await?;
+    log::expect_event(host, session, "prompt_accepted", |event| {
+        event["frame"].to_string().contains(words)
+    })
+    .await?;
     Ok(call)
 }
 
@@ -66,14 +69,32 @@ async fn the_queue_is_listed_changed_and_run_in_its_new_order() -> Result<()> {
     let id = |place: usize| before[place]["promptId"].clone();
 
     // Another client than their sender removes them.
-    second.call_method("_wharf/queue/remove", json!({ "sessionId": session, "promptId": id(1) })).await?;
+    second
+        .call_method("_wharf/queue/remove", json!({ "sessionId": session, "promptId": id(1) }))
+        .await?;
     let update = json!({ "sessionId": session, "promptId": id(2), "prompt": text_block("echo C") });
     second.call_method("_wharf/queue/update", update).await?;
-    second.call_method("_wharf/queue/move", json!({ "sessionId": session, "promptId": id(3), "position": 0 })).await?;
-    assert_eq!(list_prompt_words(&list_queue(&first, &session).await?), ["echo z", "echo a", "echo C"]);
+    second
+        .call_method(
+            "_wharf/queue/move",
+            json!({ "sessionId": session, "promptId": id(3), "position": 0 }),
+        )
+        .await?;
+    assert_eq!(
+        list_prompt_words(&list_queue(&first, &session).await?),
+        ["echo z", "echo a", "echo C"]
+    );
     // A position beyond the end means the end.
-    second.call_method("_wharf/queue/move", json!({ "sessionId": session, "promptId": id(3), "position": 99 })).await?;
-    assert_eq!(list_prompt_words(&list_queue(&first, &session).await?), ["echo a", "echo C", "echo z"]);
+    second
+        .call_method(
+            "_wharf/queue/move",
+            json!({ "sessionId": session, "promptId": id(3), "position": 99 }),
+        )
+        .await?;
+    assert_eq!(
+        list_prompt_words(&list_queue(&first, &session).await?),
+        ["echo a", "echo C", "echo z"]
+    );
 
     release_agent(&first, &session).await;
     assert_eq!(stop_reason(running.wait_answer().await)?, "end_turn");
@@ -107,10 +128,12 @@ async fn queue_changes_are_shown_and_an_edited_prompt_keeps_its_sender() -> Resu
     let params = json!({ "sessionId": session, "clientId": "bob", "clientInfo": info, "historyPolicy": "none" });
     bob.call_method("session/attach", params).await?;
     let cat = connect_client(&host).await?;
-    cat.call_method("session/attach", json!({ "sessionId": session, "historyPolicy": "none" })).await?;
+    cat.call_method("session/attach", json!({ "sessionId": session, "historyPolicy": "none" }))
+        .await?;
     let waiting = submit_and_wait_queued(&host, &ann, &session, "echo a").await?;
-    let changed =
-        |total: usize| move |update: &Value| update["sessionUpdate"] == "queue_changed" && update["total"] == total;
+    let changed = |total: usize| {
+        move |update: &Value| update["sessionUpdate"] == "queue_changed" && update["total"] == total
+    };
     let shown = cat.expect_update("the prompt in the queue", changed(1)).await;
     let entry = shown.params()["update"]["prompts"][0].clone();
     assert_eq!((&entry["position"], &entry["preview"]), (&json!(0), &json!("echo a")));
@@ -124,12 +147,20 @@ async fn queue_changes_are_shown_and_an_edited_prompt_keeps_its_sender() -> Resu
     assert_eq!(entry["editedBy"]["clientId"], "bob");
     release_agent(&ann, &session).await;
     assert_eq!(stop_reason(running.wait_answer().await)?, "end_turn");
-    let begun =
-        |update: &Value| update["sessionUpdate"] == "prompt_received" && update["prompt"] == text_block("echo B");
+    let begun = |update: &Value| {
+        update["sessionUpdate"] == "prompt_received" && update["prompt"] == text_block("echo B")
+    };
     let begun = cat.expect_update("its turn", begun).await;
-    assert_eq!(begun.params()["update"]["sentBy"]["name"], "wharf-testkit", "the editor was taken for the sender");
+    assert_eq!(
+        begun.params()["update"]["sentBy"]["name"],
+        "wharf-testkit",
+        "the editor was taken for the sender"
+    );
     assert_eq!(stop_reason(waiting.wait_answer().await)?, "end_turn");
-    assert!(!ann.received_frames().iter().any(|frame| frame.raw.contains("queue_changed")), "it did not ask for that");
+    assert!(
+        !ann.received_frames().iter().any(|frame| frame.raw.contains("queue_changed")),
+        "it did not ask for that"
+    );
     Ok(())
 }
 
@@ -142,23 +173,38 @@ async fn a_prompt_that_has_started_cannot_be_changed_any_more() -> Result<()> {
     let calls = |id: &Value| {
         [
             ("_wharf/queue/remove", json!({ "sessionId": session, "promptId": id })),
-            ("_wharf/queue/update", json!({ "sessionId": session, "promptId": id, "prompt": text_block("echo x") })),
+            (
+                "_wharf/queue/update",
+                json!({ "sessionId": session, "promptId": id, "prompt": text_block("echo x") }),
+            ),
             ("_wharf/queue/move", json!({ "sessionId": session, "promptId": id, "position": 0 })),
         ]
     };
     for (method, params) in calls(&id) {
         let error = expect_error(first.call_method(method, params).await)?;
-        assert_eq!((error.code, &error.data["reason"]), (-32602, &json!("already_started")), "{method}: {error}");
+        assert_eq!(
+            (error.code, &error.data["reason"]),
+            (-32602, &json!("already_started")),
+            "{method}: {error}"
+        );
     }
     for (method, params) in calls(&json!("nobody-sent-this")) {
         let error = expect_error(first.call_method(method, params).await)?;
-        assert_eq!((error.code, &error.data["reason"]), (-32602, &json!("unknown_prompt")), "{method}: {error}");
+        assert_eq!(
+            (error.code, &error.data["reason"]),
+            (-32602, &json!("unknown_prompt")),
+            "{method}: {error}"
+        );
     }
-    for method in ["_wharf/queue/remove", "_wharf/queue/update", "_wharf/queue/move", "_wharf/queue/list"] {
+    for method in
+        ["_wharf/queue/remove", "_wharf/queue/update", "_wharf/queue/move", "_wharf/queue/list"]
+    {
         let error = expect_error(first.call_method(method, json!({})).await)?;
         assert_eq!(error.code, -32602, "{method}: {error}");
     }
-    let error = expect_error(first.call_method("_wharf/queue/shuffle", json!({ "sessionId": session })).await)?;
+    let error = expect_error(
+        first.call_method("_wharf/queue/shuffle", json!({ "sessionId": session })).await,
+    )?;
     assert_eq!(error.code, -32601, "{error}");
     release_agent(&first, &session).await;
     assert_eq!(stop_reason(running.wait_answer().await)?, "end_turn");
@@ -172,9 +218,13 @@ async fn a_cancel_request_means_the_request_of_its_own_connection() -> Result<()
     let second = join_session(&host, &session).await?;
     let waiting = submit_and_wait_queued(&host, &first, &session, "echo mine").await?;
     // On another connection the same id names another request or none.
-    second.send_notification("$/cancel_request", json!({ "requestId": waiting.id })).await;
+    second
+        .send_notification("$/cancel_request", json!({ "requestId": waiting.id }))
+        .await;
     assert_eq!(list_prompt_words(&list_queue(&second, &session).await?), ["echo mine"]);
-    first.send_notification("$/cancel_request", json!({ "requestId": running.id })).await;
+    first
+        .send_notification("$/cancel_request", json!({ "requestId": running.id }))
+        .await;
     assert_eq!(stop_reason(running.wait_answer().await)?, "cancelled");
     assert_eq!(stop_reason(waiting.wait_answer().await)?, "end_turn");
     Ok(())
@@ -200,15 +250,21 @@ async fn a_cancel_can_clear_the_queue_of_everyone() -> Result<()> {
 fn list_turn_events(host: &TestHost, session: &str) -> Result<Vec<String>> {
     let records = log::read_records(host, session)?;
     let kinds = records.iter().filter_map(|record| record["event"]["kind"].as_str());
-    Ok(kinds.filter(|kind| ["turn_started", "prompt_ended"].contains(kind)).map(str::to_owned).collect())
+    Ok(kinds
+        .filter(|kind| ["turn_started", "prompt_ended"].contains(kind))
+        .map(str::to_owned)
+        .collect())
 }
 
-const OVERLAPPING_TURNS: [&str; 4] = ["turn_started", "turn_started", "prompt_ended", "prompt_ended"];
-const SEQUENTIAL_TURNS: [&str; 4] = ["turn_started", "prompt_ended", "turn_started", "prompt_ended"];
+const OVERLAPPING_TURNS: [&str; 4] =
+    ["turn_started", "turn_started", "prompt_ended", "prompt_ended"];
+const SEQUENTIAL_TURNS: [&str; 4] =
+    ["turn_started", "prompt_ended", "turn_started", "prompt_ended"];
 
 #[tokio::test]
 async fn an_agent_that_queues_by_itself_gets_the_prompt_at_once_where_that_is_set() -> Result<()> {
-    let host = add_section(scripted_host(&["--native-queue"])?, "queue = \"agent\"").start_host()?;
+    let host =
+        add_section(scripted_host(&["--native-queue"])?, "queue = \"agent\"").start_host()?;
     let (first, session, running) = create_busy_session(&host).await?;
     let second = join_session(&host, &session).await?;
     let other = second.send_prompt(&session, "echo two").await?;
@@ -231,7 +287,10 @@ async fn prompt_is_passed_to_a_busy_agent_when_it_asks_for_it() -> Result<()> {
     // The prompt asks for it and the agent supports it: the prompt is passed on.
     let host = scripted_host(&["--native-queue"])?.start_host()?;
     let (first, session, running) = create_busy_session(&host).await?;
-    assert_eq!(stop_reason(first.call_method("session/prompt", to_agent(&session)).await)?, "end_turn");
+    assert_eq!(
+        stop_reason(first.call_method("session/prompt", to_agent(&session)).await)?,
+        "end_turn"
+    );
     assert_eq!(stop_reason(running.wait_answer().await)?, "end_turn");
     assert_eq!(list_turn_events(&host, &session)?, OVERLAPPING_TURNS);
 
@@ -248,8 +307,10 @@ async fn prompt_is_passed_to_a_busy_agent_when_it_asks_for_it() -> Result<()> {
     let host = add_section(scripted_host(&[])?, "queue = \"agent\"").start_host()?;
     let (first, session, running) = create_busy_session(&host).await?;
     let waiting = first.start_request("session/prompt", to_agent(&session)).await;
-    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("echo two"))
-        .await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| {
+        event["frame"].to_string().contains("echo two")
+    })
+    .await?;
     release_agent(&first, &session).await;
     assert_eq!(stop_reason(running.wait_answer().await)?, "end_turn");
     assert_eq!(stop_reason(waiting.wait_answer().await)?, "end_turn");
@@ -258,10 +319,18 @@ async fn prompt_is_passed_to_a_busy_agent_when_it_asks_for_it() -> Result<()> {
 }
 
 /// Submits a prompt with an idempotency key.
-async fn submit_with_key(client: &TestClient, session: &str, key: &str, words: &str) -> PendingCall {
+async fn submit_with_key(
+    client: &TestClient,
+    session: &str,
+    key: &str,
+    words: &str,
+) -> PendingCall {
     let meta = json!({ "wharf": { "idempotencyKey": key } });
     client
-        .start_request("session/prompt", json!({ "sessionId": session, "prompt": text_block(words), "_meta": meta }))
+        .start_request(
+            "session/prompt",
+            json!({ "sessionId": session, "prompt": text_block(words), "_meta": meta }),
+        )
         .await
 }
 
@@ -277,7 +346,8 @@ async fn a_prompt_that_is_submitted_again_while_it_runs_runs_once_and_answers_al
     first.expect_text("once").await;
     let again = submit_with_key(&first, &session, "k1", "echo once; wait; stop max_tokens").await;
     let second = connect_client(&host).await?;
-    let elsewhere = submit_with_key(&second, &session, "k1", "echo once; wait; stop max_tokens").await;
+    let elsewhere =
+        submit_with_key(&second, &session, "k1", "echo once; wait; stop max_tokens").await;
     // Each prompt has been accepted when a later request of its connection is answered.
     first.call_method("_wharf/queue/list", json!({ "sessionId": session })).await?;
     second.call_method("_wharf/queue/list", json!({ "sessionId": session })).await?;
@@ -296,7 +366,12 @@ async fn a_key_that_stands_for_another_prompt_or_is_too_long_is_refused() -> Res
     let (first, session) = open_session(&host).await?;
     let longest = "k".repeat(256);
     assert_eq!(
-        stop_reason(submit_with_key(&first, &session, &longest, "echo once").await.wait_answer().await)?,
+        stop_reason(
+            submit_with_key(&first, &session, &longest, "echo once")
+                .await
+                .wait_answer()
+                .await
+        )?,
         "end_turn"
     );
     for (key, reason) in [
@@ -304,10 +379,15 @@ async fn a_key_that_stands_for_another_prompt_or_is_too_long_is_refused() -> Res
         (String::new(), "invalid_idempotency_key"),
         (longest, "idempotency_key_reused"),
     ] {
-        let refusal = expect_error(submit_with_key(&first, &session, &key, "echo no").await.wait_answer().await)?;
+        let refusal = expect_error(
+            submit_with_key(&first, &session, &key, "echo no").await.wait_answer().await,
+        )?;
         assert_eq!((refusal.code, &refusal.data["reason"]), (-32602, &json!(reason)));
     }
-    assert_eq!((first.chunk_texts(), wait_until_accepted(&host, &session)?), (vec!["once".to_owned()], 1));
+    assert_eq!(
+        (first.chunk_texts(), wait_until_accepted(&host, &session)?),
+        (vec!["once".to_owned()], 1)
+    );
     Ok(())
 }
 
@@ -328,28 +408,59 @@ async fn a_prompt_that_is_submitted_again_while_it_waits_keeps_its_place() -> Re
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_submitted_again_after_its_end_gets_the_same_answer_across_restarts() -> Result<()> {
+async fn a_prompt_that_is_submitted_again_after_its_end_gets_the_same_answer_across_restarts()
+-> Result<()> {
     let mut host = scripted_host(&[])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let (first, session) = open_session(&host).await?;
-    let answer = submit_with_key(&first, &session, "good", "echo once; stop refusal").await.wait_answer().await?;
-    let error = expect_error(submit_with_key(&first, &session, "bad", "error -32077").await.wait_answer().await)?;
+    let answer = submit_with_key(&first, &session, "good", "echo once; stop refusal")
+        .await
+        .wait_answer()
+        .await?;
+    let error = expect_error(
+        submit_with_key(&first, &session, "bad", "error -32077")
+            .await
+            .wait_answer()
+            .await,
+    )?;
     let removed = submit_with_key(&first, &session, "cut", "echo cut; hang").await;
     first.expect_text("cut").await;
-    assert_eq!(submit_with_key(&first, &session, "good", "echo once; stop refusal").await.wait_answer().await?, answer);
+    assert_eq!(
+        submit_with_key(&first, &session, "good", "echo once; stop refusal")
+            .await
+            .wait_answer()
+            .await?,
+        answer
+    );
     host.restart()?;
     drop(removed);
     let second = connect_client(&host).await?;
     let starts = log::list_events(&host, &session, "agent_starting")?.len();
     assert_eq!(
-        submit_with_key(&second, &session, "good", "echo once; stop refusal").await.wait_answer().await?,
+        submit_with_key(&second, &session, "good", "echo once; stop refusal")
+            .await
+            .wait_answer()
+            .await?,
         answer
     );
     assert_eq!(
-        expect_error(submit_with_key(&second, &session, "bad", "error -32077").await.wait_answer().await)?,
+        expect_error(
+            submit_with_key(&second, &session, "bad", "error -32077")
+                .await
+                .wait_answer()
+                .await
+        )?,
         error
     );
-    let cut = expect_error(submit_with_key(&second, &session, "cut", "echo cut; hang").await.wait_answer().await)?;
-    assert_eq!(cut.data["reason"], "host_restarted", "a turn that was cut off has had its end: {cut}");
+    let cut = expect_error(
+        submit_with_key(&second, &session, "cut", "echo cut; hang")
+            .await
+            .wait_answer()
+            .await,
+    )?;
+    assert_eq!(
+        cut.data["reason"], "host_restarted",
+        "a turn that was cut off has had its end: {cut}"
+    );
     assert_eq!(wait_until_accepted(&host, &session)?, 3);
     assert_eq!(
         log::list_events(&host, &session, "agent_starting")?.len(),
@@ -359,7 +470,9 @@ async fn a_prompt_that_is_submitted_again_after_its_end_gets_the_same_answer_acr
     // Another session has keys of its own.
     let other = second.new_session(&cwd(&host)?).await?;
     assert_eq!(
-        stop_reason(submit_with_key(&second, &other, "good", "echo new").await.wait_answer().await)?,
+        stop_reason(
+            submit_with_key(&second, &other, "good", "echo new").await.wait_answer().await
+        )?,
         "end_turn"
     );
     Ok(())

@@ -26,7 +26,8 @@ impl RawClient {
     }
 
     async fn initialized(host: &TestHost, meta: Value) -> Result<Self> {
-        let (socket, _) = connect(&host.ws_url(), &Credentials::Bearer(host.token().to_owned())).await?;
+        let (socket, _) =
+            connect(&host.ws_url(), &Credentials::Bearer(host.token().to_owned())).await?;
         let mut wire = Self(socket);
         let params = json!({ "protocolVersion": 1, "clientCapabilities": {}, "_meta": meta });
         wire.send(0, "initialize", params).await?;
@@ -42,16 +43,21 @@ impl RawClient {
     pub(crate) async fn new_session(&mut self, cwd: &str) -> Result<String> {
         self.send(1, "session/new", json!({ "cwd": cwd, "mcpServers": [] })).await?;
         let opened = self.answer(1).await?;
-        opened["result"]["sessionId"].as_str().map(str::to_owned).with_context(|| opened.to_string())
+        opened["result"]["sessionId"]
+            .as_str()
+            .map(str::to_owned)
+            .with_context(|| opened.to_string())
     }
 
     pub(crate) async fn send_prompt(&mut self, id: u64, session: &str, text: &str) -> Result<()> {
         let prompt = json!([{ "type": "text", "text": text }]);
-        self.send(id, "session/prompt", json!({ "sessionId": session, "prompt": prompt })).await
+        self.send(id, "session/prompt", json!({ "sessionId": session, "prompt": prompt }))
+            .await
     }
 
     pub(crate) async fn load_session(&mut self, id: u64, session: &str, cwd: &str) -> Result<()> {
-        self.send(id, "session/load", json!({ "sessionId": session, "cwd": cwd, "mcpServers": [] })).await
+        self.send(id, "session/load", json!({ "sessionId": session, "cwd": cwd, "mcpServers": [] }))
+            .await
     }
 
     /// Returns the next frame; `None` when the connection has ended, with a close frame or without.
@@ -91,7 +97,9 @@ pub(crate) fn is_response(frame: &str) -> bool {
 
 /// Returns the number at the start of a chunk of the scripted agent's `stream` or `burst`.
 pub(crate) fn index(frame: &str) -> Option<u64> {
-    let (_, text) = frame.split_once("agent_message_chunk").and_then(|_| frame.split_once("\"text\":\""))?;
+    let (_, text) = frame
+        .split_once("agent_message_chunk")
+        .and_then(|_| frame.split_once("\"text\":\""))?;
     let digits = text.find(|character: char| !character.is_ascii_digit())?;
     text[..digits].parse().ok()
 }

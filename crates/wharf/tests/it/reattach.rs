@@ -33,7 +33,11 @@ async fn reattach_without_history_leaves_no_gap_and_no_duplicate() -> Result<()>
         joined += 1;
     }
     running.wait_answer().await?;
-    second.expect("the last tick", |frame| frame.chunk_text().is_some_and(|text| text.starts_with("tick 1999 "))).await;
+    second
+        .expect("the last tick", |frame| {
+            frame.chunk_text().is_some_and(|text| text.starts_with("tick 1999 "))
+        })
+        .await;
     ensure!(joined > 5, "joined {joined} times");
     check_whole(&list_ticks(&second))?;
     assert_eq!(list_ticks(&second).len(), 2_000);

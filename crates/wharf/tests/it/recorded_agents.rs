@@ -13,7 +13,9 @@ use wharf_testkit::host::TestHost;
 use crate::{connect_client_with, cwd, scripted_host};
 
 fn recording_path(agent: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/transcripts").join(format!("{agent}.jsonl"))
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fixtures/transcripts")
+        .join(format!("{agent}.jsonl"))
 }
 
 /// Starts a host whose agent replays the recording.
@@ -22,15 +24,25 @@ fn start_recorded_host(path: &Path) -> Result<TestHost> {
 }
 
 /// Connects a client that answers the agent's requests as the recorded client did, in the recorded order.
-async fn connect_recorded_client(host: &TestHost, records: &[TranscriptRecord]) -> Result<TestClient> {
-    let capabilities = json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true });
+async fn connect_recorded_client(
+    host: &TestHost,
+    records: &[TranscriptRecord],
+) -> Result<TestClient> {
+    let capabilities =
+        json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true });
     let client = connect_client_with(host, capabilities, json!({})).await?;
-    let answers =
-        records.iter().filter(|record| record.dir == FrameDirection::ToAgent && record.msg["method"].is_null());
-    let answers: Mutex<VecDeque<Value>> = Mutex::new(answers.map(|record| record.msg.clone()).collect());
+    let answers = records
+        .iter()
+        .filter(|record| record.dir == FrameDirection::ToAgent && record.msg["method"].is_null());
+    let answers: Mutex<VecDeque<Value>> =
+        Mutex::new(answers.map(|record| record.msg.clone()).collect());
     client.respond_with(move |_| {
         let mut answer = answers.lock().ok()?.pop_front()?;
-        Some(if answer["error"].is_null() { Ok(answer["result"].take()) } else { Err(answer["error"].take()) })
+        Some(if answer["error"].is_null() {
+            Ok(answer["result"].take())
+        } else {
+            Err(answer["error"].take())
+        })
     });
     Ok(client)
 }
@@ -51,24 +63,36 @@ fn recorded_frames(records: &[TranscriptRecord]) -> Vec<Value> {
 
 /// Returns the records up to the answer of the last prompt: later frames may come at any time.
 fn until_last_answer(records: &[TranscriptRecord]) -> &[TranscriptRecord] {
-    let last =
-        records.iter().rposition(|record| record.dir == FrameDirection::FromAgent && record.msg["method"].is_null());
+    let last = records.iter().rposition(|record| {
+        record.dir == FrameDirection::FromAgent && record.msg["method"].is_null()
+    });
     &records[..last.unwrap_or_default()]
 }
 
 /// Returns the frames that the client received for the session, without the host's own announcement of a mode.
 fn received_frames(client: &TestClient) -> Vec<Value> {
     let frames = client.received_frames();
-    let received = frames.iter().map(|frame: &ReceivedFrame| &frame.body).filter_map(comparable_part);
-    received.filter(|frame| frame[1]["update"]["sessionUpdate"] != "current_mode_update").collect()
+    let received = frames
+        .iter()
+        .map(|frame: &ReceivedFrame| &frame.body)
+        .filter_map(comparable_part);
+    received
+        .filter(|frame| frame[1]["update"]["sessionUpdate"] != "current_mode_update")
+        .collect()
 }
 
 /// Sends the recorded client's messages and waits for each answer. A cancel is sent once the turn's recorded text has
 /// arrived.
-async fn replay_client(client: &TestClient, session: &str, records: &[TranscriptRecord]) -> Result<()> {
+async fn replay_client(
+    client: &TestClient,
+    session: &str,
+    records: &[TranscriptRecord],
+) -> Result<()> {
     let mut prompt = None;
     for (place, TranscriptRecord { dir, msg }) in records.iter().enumerate() {
-        let (FrameDirection::ToAgent, Some(method)) = (dir, msg["method"].as_str()) else { continue };
+        let (FrameDirection::ToAgent, Some(method)) = (dir, msg["method"].as_str()) else {
+            continue;
+        };
         let mut params = msg["params"].clone();
         params["sessionId"] = json!(session);
         match method {
@@ -115,7 +139,10 @@ async fn frames_pass_unchanged(agent: &str) -> Result<()> {
     replay_client(&client, &session, first).await?;
     let (told, recorded) = (received_frames(&client), recorded_frames(until_last_answer(first)));
     for (place, (told, recorded)) in told.iter().zip(&recorded).enumerate() {
-        assert_eq!(told, recorded, "{agent}: frame {place} through the host and from the bare agent");
+        assert_eq!(
+            told, recorded,
+            "{agent}: frame {place} through the host and from the bare agent"
+        );
     }
     assert!(told.len() >= recorded.len(), "{agent}: {} frames of {}", told.len(), recorded.len());
 
@@ -127,9 +154,15 @@ async fn frames_pass_unchanged(agent: &str) -> Result<()> {
         let replayed = received_frames(&client).len();
         replay_client(&client, &session, second).await?;
         let texts = |frames: &[Value]| -> String {
-            frames.iter().filter_map(|frame| frame[1]["update"]["content"]["text"].as_str()).collect()
+            frames
+                .iter()
+                .filter_map(|frame| frame[1]["update"]["content"]["text"].as_str())
+                .collect()
         };
-        let turn = second.iter().position(|record| record.msg["method"] == "session/prompt").unwrap_or_default();
+        let turn = second
+            .iter()
+            .position(|record| record.msg["method"] == "session/prompt")
+            .unwrap_or_default();
         assert_eq!(
             texts(&received_frames(&client)[replayed..]),
             texts(&recorded_frames(until_last_answer(&second[turn..]))),

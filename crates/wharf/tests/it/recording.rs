@@ -45,25 +45,39 @@ impl Recording {
         };
         // A line that is being written has no line break yet.
         let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        lines.map(|line| serde_json::from_str(line).with_context(|| format!("not JSON: {line}"))).collect()
+        lines
+            .map(|line| serde_json::from_str(line).with_context(|| format!("not JSON: {line}")))
+            .collect()
     }
 
     /// Returns the requests and notifications since the last start of an agent, without its `initialize`.
     pub(crate) fn since_start(&self) -> Result<Vec<Value>> {
-        let messages: Vec<Value> = self.read_messages()?.into_iter().filter(|one| one["method"].is_string()).collect();
-        let start = messages.iter().rposition(|message| message["method"] == "initialize").context("no start")?;
+        let messages: Vec<Value> = self
+            .read_messages()?
+            .into_iter()
+            .filter(|one| one["method"].is_string())
+            .collect();
+        let start = messages
+            .iter()
+            .rposition(|message| message["method"] == "initialize")
+            .context("no start")?;
         Ok(messages.into_iter().skip(start + 1).collect())
     }
 
     /// Returns the methods of these messages.
     pub(crate) fn read_methods(&self) -> Result<Vec<String>> {
         let messages = self.since_start()?;
-        Ok(messages.iter().map(|message| message["method"].as_str().unwrap_or_default().to_owned()).collect())
+        Ok(messages
+            .iter()
+            .map(|message| message["method"].as_str().unwrap_or_default().to_owned())
+            .collect())
     }
 
     /// Waits until the agent has received a message that matches.
     pub(crate) async fn expect(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Result<Value> {
-        let found = polling::poll_until(WAIT_LIMIT, || Ok(self.read_messages()?.into_iter().find(&fits))).await?;
+        let found =
+            polling::poll_until(WAIT_LIMIT, || Ok(self.read_messages()?.into_iter().find(&fits)))
+                .await?;
         match found {
             Some(message) => Ok(message),
             None => anyhow::bail!("the agent did not get {what} but {:?}", self.read_messages()?),

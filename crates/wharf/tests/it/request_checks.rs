@@ -74,11 +74,19 @@ fn tcp_needs_the_token_in_a_header() -> Result<()> {
         ("/healthz", own.clone(), "200"),
         ("/acp", format!("{own}{UPGRADE_HEADERS}"), "401"),
         ("/acp", own.clone(), "401"),
-        ("/acp", format!("{own}{UPGRADE_HEADERS}Authorization: Bearer {}\r\n", "x".repeat(52)), "401"),
+        (
+            "/acp",
+            format!("{own}{UPGRADE_HEADERS}Authorization: Bearer {}\r\n", "x".repeat(52)),
+            "401",
+        ),
         ("/acp", format!("{own}{UPGRADE_HEADERS}Authorization: Basic {token}\r\n"), "401"),
         ("/acp", format!("{own}{UPGRADE_HEADERS}Authorization: Bearer\r\n"), "401"),
         ("/acp", format!("{own}{UPGRADE_HEADERS}Authorization: Bearer {token}x\r\n"), "401"),
-        ("/acp", format!("{own}{UPGRADE_HEADERS}Sec-WebSocket-Protocol: wharf.token.{token}\r\n"), "401"),
+        (
+            "/acp",
+            format!("{own}{UPGRADE_HEADERS}Sec-WebSocket-Protocol: wharf.token.{token}\r\n"),
+            "401",
+        ),
         ("/acp", format!("{own}{UPGRADE_HEADERS}Authorization: Bearer {token}\r\n"), "101"),
         ("/no/such", own.clone(), "401"),
         ("/no/such", format!("{own}Authorization: Bearer {token}\r\n"), "404"),
@@ -87,7 +95,8 @@ fn tcp_needs_the_token_in_a_header() -> Result<()> {
         assert_eq!(response_status(&head), expected, "{path} {headers}\n{head}");
     }
     for query in ["token", "access_token", "authorization"] {
-        let head = over_tcp(&host, &format!("/acp?{query}={token}"), &format!("{own}{UPGRADE_HEADERS}"))?;
+        let head =
+            over_tcp(&host, &format!("/acp?{query}={token}"), &format!("{own}{UPGRADE_HEADERS}"))?;
         assert_eq!(response_status(&head), "401", "a token in a query string: {head}");
     }
     Ok(())
@@ -124,7 +133,8 @@ fn foreign_host_and_foreign_origin_are_refused() -> Result<()> {
 #[tokio::test]
 async fn browser_sends_the_token_as_a_subprotocol_and_gets_the_other_one() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
-    let (socket, response) = connect(&host.ws_url(), &Credentials::Subprotocol(host.token().to_owned())).await?;
+    let (socket, response) =
+        connect(&host.ws_url(), &Credentials::Subprotocol(host.token().to_owned())).await?;
     let selected = response.headers().get("sec-websocket-protocol").context("none selected")?;
     assert_eq!(selected, "acp.v1");
     TestClient::from_socket(socket).initialize().await?;
@@ -138,7 +148,8 @@ fn the_unix_socket_needs_no_token() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let head = over_socket(&host.socket_path(), "/healthz", "Host: localhost\r\n")?;
     assert_eq!(response_status(&head), "200", "{head}");
-    let head = over_socket(&host.socket_path(), "/acp", &format!("Host: localhost\r\n{UPGRADE_HEADERS}"))?;
+    let head =
+        over_socket(&host.socket_path(), "/acp", &format!("Host: localhost\r\n{UPGRADE_HEADERS}"))?;
     assert_eq!(response_status(&head), "101", "{head}");
     // A header without a usable token counts as a wrong token, not as a missing one.
     for lost in ["Bearer", "Bearer ", "Token x", "Basic abc"] {
@@ -146,7 +157,11 @@ fn the_unix_socket_needs_no_token() -> Result<()> {
         let head = over_socket(&host.socket_path(), "/acp", &headers)?;
         assert_eq!(response_status(&head), "401", "{lost:?}: {head}");
     }
-    let head = over_socket(&host.socket_path(), "/acp", &format!("Host: evil.example\r\n{UPGRADE_HEADERS}"))?;
+    let head = over_socket(
+        &host.socket_path(),
+        "/acp",
+        &format!("Host: evil.example\r\n{UPGRADE_HEADERS}"),
+    )?;
     assert_eq!(response_status(&head), "403", "{head}");
     Ok(())
 }
@@ -230,14 +245,21 @@ async fn unexpected_responses_and_unknown_notifications_are_ignored() -> Result<
     let (client, session) = open_session(&host).await?;
     let before = client.received_frames().len();
     for id in ["1", "999", "\"x\"", "null", "-1", "18446744073709551616"] {
-        client.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)).await;
-        client.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":1,"message":"x"}}}}"#)).await;
+        client
+            .send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#))
+            .await;
+        client
+            .send_raw(&format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":1,"message":"x"}}}}"#
+            ))
+            .await;
     }
     for method in ["no/such", "$/cancel_request", "session/cancel", "session/prompt"] {
         client.send_notification(method, json!({ "requestId": 5 })).await;
     }
     client.send_prompt(&session, "echo next").await?;
-    let after: Vec<String> = client.received_frames().drain(before..).map(|frame| frame.raw).collect();
+    let after: Vec<String> =
+        client.received_frames().drain(before..).map(|frame| frame.raw).collect();
     assert_eq!(after.len(), 2, "{after:#?}");
     Ok(())
 }
@@ -247,6 +269,10 @@ async fn unknown_agent_error_lists_the_known_agents() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let client = crate::connect_client_of(&host, "scriptd").await?;
     let error = crate::expect_error(client.initialize().await)?;
-    assert!(error.message.contains("\"scriptd\"") && error.message.contains("did you mean \"scripted\""), "{error}");
+    assert!(
+        error.message.contains("\"scriptd\"")
+            && error.message.contains("did you mean \"scripted\""),
+        "{error}"
+    );
     Ok(())
 }

@@ -10,7 +10,8 @@ use crate::{add_scripted_agent, cwd, join_session, program, scripted_host};
 
 /// Returns a caller with a role.
 pub(crate) fn caller_with_role(host: &TestHost, role: &str) -> Result<RestClient> {
-    let made = program::wharf_command(&["token", "create", "--role", role, "--json", "--state-dir"]);
+    let made =
+        program::wharf_command(&["token", "create", "--role", role, "--json", "--state-dir"]);
     let made: Value = serde_json::from_slice(&{ made }.arg(host.state_dir()).output()?.stdout)?;
     Ok(RestClient::with_token(host, made["token"].as_str().context("no token")?))
 }
@@ -24,7 +25,9 @@ pub(crate) async fn spawn_session(http: &RestClient, host: &TestHost) -> Result<
 
 /// Sends a prompt, which must be accepted.
 pub(crate) async fn send_prompt(http: &RestClient, id: &str, text: &str) -> Result<Value> {
-    http.post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": text })).await?.expect(200)
+    http.post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": text }))
+        .await?
+        .expect(200)
 }
 
 /// Waits until the session matches and returns it.
@@ -37,7 +40,9 @@ pub(crate) async fn wait_for_session(
     let mut events = http.open_stream("/sessions/stream", None).await?;
     let one = |session: &Value| session["id"] == id && is(session);
     let fits = |event: &wharf_testkit::http::TestEvent| match event.name.as_str() {
-        "snapshot" => event.data["sessions"].as_array().is_some_and(|sessions| sessions.iter().any(&one)),
+        "snapshot" => event.data["sessions"]
+            .as_array()
+            .is_some_and(|sessions| sessions.iter().any(&one)),
         _ => one(&event.data),
     };
     events.expect(what, fits).await?;
@@ -45,8 +50,10 @@ pub(crate) async fn wait_for_session(
 }
 
 pub(crate) async fn wait_until_idle(http: &RestClient, id: &str) -> Result<Value> {
-    wait_for_session(http, id, "an idle session", |session| session["status"] == "running" && session["turn"] == "idle")
-        .await
+    wait_for_session(http, id, "an idle session", |session| {
+        session["status"] == "running" && session["turn"] == "idle"
+    })
+    .await
 }
 
 pub(crate) async fn output_lines(http: &RestClient, id: &str) -> Result<Vec<String>> {
@@ -61,7 +68,12 @@ async fn get_sessions_lists_newest_first() -> Result<()> {
     assert_eq!(http.get("/sessions").await?.expect(200)?, json!({ "sessions": [] }));
     let (first, second) = (spawn_session(&http, &host).await?, spawn_session(&http, &host).await?);
     let listed = http.get("/sessions").await?.expect(200)?;
-    let ids: Vec<&Value> = listed["sessions"].as_array().context("no list")?.iter().map(|one| &one["id"]).collect();
+    let ids: Vec<&Value> = listed["sessions"]
+        .as_array()
+        .context("no list")?
+        .iter()
+        .map(|one| &one["id"])
+        .collect();
     assert_eq!(ids, [&json!(second), &json!(first)]);
     Ok(())
 }
@@ -70,7 +82,8 @@ async fn get_sessions_lists_newest_first() -> Result<()> {
 async fn post_sessions_agent_answers_201_with_a_session_that_runs() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);
-    let body = json!({ "adapter": "scripted", "cwd": cwd(&host)?, "label": "a label", "unknown": [1] });
+    let body =
+        json!({ "adapter": "scripted", "cwd": cwd(&host)?, "label": "a label", "unknown": [1] });
     let answer = http.post("/sessions/agent", &body).await?;
     let location = answer.header("location").context("no location")?.to_owned();
     let session = answer.expect(201)?;
@@ -99,7 +112,9 @@ async fn a_first_prompt_runs_as_soon_as_the_agent_is_there() -> Result<()> {
     let session = http.post("/sessions/agent", &body).await?.expect(201)?;
     let id = session["id"].as_str().context("no id")?;
     let mut events = http.open_stream(&format!("/sessions/{id}/stream"), None).await?;
-    let ended = events.expect("the end of the turn", |event| event.data["turn"] == "ended").await?;
+    let ended = events
+        .expect("the end of the turn", |event| event.data["turn"] == "ended")
+        .await?;
     assert_eq!(ended.data["promptId"], session["promptId"]);
     assert_eq!(output_lines(&http, id).await?, ["hello", "── turn-end (end_turn) ──"]);
     Ok(())
@@ -111,18 +126,25 @@ async fn prefer_respond_async_answers_while_the_agent_starts() -> Result<()> {
     let host = options.start_host()?;
     let http = RestClient::new(&host);
     let body = json!({ "adapter": "sleeper", "cwd": cwd(&host)? });
-    let answer = http.post_with("/sessions/agent", ("prefer", "respond-async, wait=5"), &body).await?;
+    let answer = http
+        .post_with("/sessions/agent", ("prefer", "respond-async, wait=5"), &body)
+        .await?;
     assert_eq!(answer.header("preference-applied"), Some("respond-async"));
     let session = answer.expect(201)?;
     assert_eq!(session["status"], "starting");
     let id = session["id"].as_str().context("no id")?;
     http.post_empty(&format!("/sessions/{id}/kill")).await?.expect(200)?;
-    assert_eq!(http.get(&format!("/sessions/{id}")).await?.expect(200)?["status"], "killed", "starting to killed");
+    assert_eq!(
+        http.get(&format!("/sessions/{id}")).await?.expect(200)?["status"],
+        "killed",
+        "starting to killed"
+    );
     Ok(())
 }
 
 #[tokio::test]
-async fn an_agent_that_cannot_start_is_502_with_its_stderr_and_leaves_an_error_session() -> Result<()> {
+async fn an_agent_that_cannot_start_is_502_with_its_stderr_and_leaves_an_error_session()
+-> Result<()> {
     let flags = ["--exit-on-start", "7", "--stderr", "the door is locked"];
     let host = add_scripted_agent(scripted_host(&[])?, "broken", &flags)?.start_host()?;
     let http = RestClient::new(&host);
@@ -131,13 +153,23 @@ async fn an_agent_that_cannot_start_is_502_with_its_stderr_and_leaves_an_error_s
     assert_eq!(answer.status_and_code(), (502, "start_failed".to_owned()), "{answer:?}");
     assert_eq!(answer.json()["legacyCode"], "spawn_failed", "the word of the last release");
     let problem = answer.json();
-    assert!(problem["stderr"].as_str().is_some_and(|text| text.contains("the door is locked")), "{problem}");
+    assert!(
+        problem["stderr"]
+            .as_str()
+            .is_some_and(|text| text.contains("the door is locked")),
+        "{problem}"
+    );
     let id = problem["sessionId"].as_str().context("no session")?;
     let session = http.get(&format!("/sessions/{id}")).await?.expect(200)?;
-    assert_eq!((&session["status"], &session["endReason"]), (&json!("error"), &json!("start_failed")));
+    assert_eq!(
+        (&session["status"], &session["endReason"]),
+        (&json!("error"), &json!("start_failed"))
+    );
     let said = output_lines(&http, id).await?;
     assert!(said.iter().any(|line| line.starts_with("[error]")), "{said:?}");
-    let again = http.post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": "echo x" })).await?;
+    let again = http
+        .post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": "echo x" }))
+        .await?;
     assert_eq!(again.status_and_code(), (409, "not_resumable".to_owned()));
     Ok(())
 }
@@ -162,7 +194,10 @@ async fn post_prompt_gives_the_agent_a_turn_in_the_same_process() -> Result<()> 
     for _ in 0..2 {
         let taken = send_prompt(&http, &id, "pid").await?;
         assert_eq!((&taken["ok"], &taken["id"]), (&json!(true), &json!(id)));
-        assert!(taken["promptId"].as_str().is_some_and(|prompt| prompt.starts_with("prm_")), "{taken}");
+        assert!(
+            taken["promptId"].as_str().is_some_and(|prompt| prompt.starts_with("prm_")),
+            "{taken}"
+        );
         wait_until_idle(&http, &id).await?;
     }
     let said = output_lines(&http, &id).await?;
@@ -183,9 +218,14 @@ async fn an_overlapping_prompt_is_409_unless_it_queues_or_interrupts() -> Result
     send_prompt(&http, &id, "hang").await?;
     let refused = http.post(&path, &json!({ "prompt": "echo no" })).await?;
     assert_eq!(refused.status_and_code(), (409, "turn_in_progress".to_owned()));
-    let queued = http.post(&path, &json!({ "prompt": "echo queued", "queue": true })).await?.expect(200)?;
+    let queued = http
+        .post(&path, &json!({ "prompt": "echo queued", "queue": true }))
+        .await?
+        .expect(200)?;
     assert_eq!(queued["position"], 0);
-    http.post(&path, &json!({ "prompt": "echo interrupts", "interrupt": true })).await?.expect(200)?;
+    http.post(&path, &json!({ "prompt": "echo interrupts", "interrupt": true }))
+        .await?
+        .expect(200)?;
     let mut events = http.open_stream(&format!("/sessions/{id}/stream"), None).await?;
     events.expect_line("── turn-end (cancelled) ──").await?;
     events.expect_line("interrupts").await?;
@@ -224,7 +264,9 @@ async fn post_kill_is_idempotent_and_a_prompt_to_a_killed_session_is_409() -> Re
     let session = http.get(&format!("/sessions/{id}")).await?.expect(200)?;
     assert_eq!((&session["status"], &session["endReason"]), (&json!("killed"), &json!("user")));
     assert!(session["endedAt"].is_string());
-    let refused = http.post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": "echo x" })).await?;
+    let refused = http
+        .post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": "echo x" }))
+        .await?;
     assert_eq!(refused.status_and_code(), (409, "killed".to_owned()));
     Ok(())
 }
@@ -235,10 +277,17 @@ async fn post_resume_brings_a_killed_session_back() -> Result<()> {
     let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/resume");
-    assert_eq!(http.post_empty(&path).await?.expect(200)?["status"], "running", "one that runs already");
+    assert_eq!(
+        http.post_empty(&path).await?.expect(200)?["status"],
+        "running",
+        "one that runs already"
+    );
     http.post_empty(&format!("/sessions/{id}/kill")).await?.expect(200)?;
     let back = http.post_empty(&path).await?.expect(200)?;
-    assert_eq!((&back["status"], back.get("endedAt"), back.get("exitCode")), (&json!("running"), None, None));
+    assert_eq!(
+        (&back["status"], back.get("endedAt"), back.get("exitCode")),
+        (&json!("running"), None, None)
+    );
     send_prompt(&http, &id, "echo back").await?;
     wait_until_idle(&http, &id).await?;
     assert_eq!(output_lines(&http, &id).await?, ["back", "── turn-end (end_turn) ──"]);
@@ -251,7 +300,8 @@ async fn a_session_that_cannot_come_back_says_so() -> Result<()> {
     let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     send_prompt(&http, &id, "crash 3").await?;
-    let ended = wait_for_session(&http, &id, "an exit", |session| session["status"] == "exited").await?;
+    let ended =
+        wait_for_session(&http, &id, "an exit", |session| session["status"] == "exited").await?;
     assert_eq!((&ended["exitCode"], &ended["resumable"]), (&json!(3), &json!(false)));
     for (path, body) in [("resume", json!({})), ("prompt", json!({ "prompt": "echo x" }))] {
         let refused = http.post(&format!("/sessions/{id}/{path}"), &body).await?;
@@ -262,7 +312,9 @@ async fn a_session_that_cannot_come_back_says_so() -> Result<()> {
 
 #[tokio::test]
 async fn a_prompt_wakes_a_session_that_ended_by_itself() -> Result<()> {
-    let mut host = scripted_host(&["--resume"])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
+    let mut host = scripted_host(&["--resume"])?
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let id = {
         let http = RestClient::new(&host);
         let id = spawn_session(&http, &host).await?;
@@ -288,11 +340,20 @@ async fn delete_forgets_and_an_unknown_id_is_ok_false() -> Result<()> {
     let id = spawn_session(&http, &host).await?;
     let pids = http.get("/debug/sessions").await?.expect(200)?["sessions"][0]["pids"].clone();
     let pid = u32::try_from(pids[0].as_u64().context("no pid")?)?;
-    assert_eq!(http.delete(&format!("/sessions/{id}")).await?.expect(200)?, json!({ "ok": true, "id": id }));
-    assert_eq!(http.delete(&format!("/sessions/{id}")).await?.expect(200)?, json!({ "ok": false, "id": id }));
+    assert_eq!(
+        http.delete(&format!("/sessions/{id}")).await?.expect(200)?,
+        json!({ "ok": true, "id": id })
+    );
+    assert_eq!(
+        http.delete(&format!("/sessions/{id}")).await?.expect(200)?,
+        json!({ "ok": false, "id": id })
+    );
     assert_eq!(http.get(&format!("/sessions/{id}")).await?.status, 404);
     assert_eq!(http.get("/sessions").await?.expect(200)?, json!({ "sessions": [] }));
-    let gone = polling::poll_until(WAIT_LIMIT, || Ok((!wharf_testkit::processes::is_alive(pid)).then_some(()))).await?;
+    let gone = polling::poll_until(WAIT_LIMIT, || {
+        Ok((!wharf_testkit::processes::is_alive(pid)).then_some(()))
+    })
+    .await?;
     gone.context("the agent lives on")
 }
 
@@ -315,7 +376,11 @@ async fn get_host_returns_its_figures() -> Result<()> {
         "wharf_prompts_queued 1",
         "wharf_clients 0",
     ] {
-        assert!(numbers.body.lines().any(|found| found == line), "no {line:?} in\n{}", numbers.body);
+        assert!(
+            numbers.body.lines().any(|found| found == line),
+            "no {line:?} in\n{}",
+            numbers.body
+        );
     }
     Ok(())
 }
@@ -325,7 +390,9 @@ async fn lists_come_in_pages_and_by_filters() -> Result<()> {
     let host = add_scripted_agent(scripted_host(&[])?, "other", &[])?.start_host()?;
     let http = RestClient::new(&host);
     let mut ids = Vec::new();
-    for (adapter, label) in [("scripted", "a"), ("other", "a"), ("scripted", "b"), ("scripted", "c&d=e")] {
+    for (adapter, label) in
+        [("scripted", "a"), ("other", "a"), ("scripted", "b"), ("scripted", "c&d=e")]
+    {
         let body = json!({ "adapter": adapter, "cwd": cwd(&host)?, "label": label });
         let session = http.post("/sessions/agent", &body).await?.expect(201)?;
         ids.push(session["id"].as_str().context("no id")?.to_owned());
@@ -346,8 +413,12 @@ async fn lists_come_in_pages_and_by_filters() -> Result<()> {
     ] {
         let expected: Vec<&String> = expected.into_iter().map(|index: usize| &ids[index]).collect();
         let listed = http.get(&format!("/sessions{query}")).await?.expect(200)?;
-        let found: Vec<&str> =
-            listed["sessions"].as_array().context("no list")?.iter().filter_map(|one| one["id"].as_str()).collect();
+        let found: Vec<&str> = listed["sessions"]
+            .as_array()
+            .context("no list")?
+            .iter()
+            .filter_map(|one| one["id"].as_str())
+            .collect();
         assert_eq!(found, expected, "{query}");
     }
     let (mut cursor, mut pages) = (String::new(), Vec::new());
@@ -367,8 +438,14 @@ async fn spawn_over_the_session_limit_is_429_and_creates_no_session() -> Result<
     let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let body = json!({ "adapter": "scripted", "cwd": cwd(&host)? });
-    assert_eq!(http.post("/sessions/agent", &body).await?.status_and_code(), (429, "too_many_sessions".to_owned()));
-    assert_eq!(http.get("/sessions").await?.expect(200)?["sessions"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        http.post("/sessions/agent", &body).await?.status_and_code(),
+        (429, "too_many_sessions".to_owned())
+    );
+    assert_eq!(
+        http.get("/sessions").await?.expect(200)?["sessions"].as_array().map(Vec::len),
+        Some(1)
+    );
     http.post_empty(&format!("/sessions/{id}/kill")).await?.expect(200)?;
     spawn_session(&http, &host).await?;
     Ok(())
@@ -399,7 +476,9 @@ async fn observers_read_and_change_nothing() -> Result<()> {
         ("DELETE", format!("/sessions/{id}"), json!({})),
         ("GET", "/debug/sessions".to_owned(), json!({})),
     ] {
-        let refused = observer.send(method, &path, &[("content-type", "application/json")], &body.to_string()).await?;
+        let refused = observer
+            .send(method, &path, &[("content-type", "application/json")], &body.to_string())
+            .await?;
         assert_eq!(refused.status_and_code(), (403, "observer".to_owned()), "{method} {path}");
     }
     assert_eq!(http.get(&format!("/sessions/{id}")).await?.expect(200)?["status"], "running");
@@ -431,7 +510,14 @@ async fn health_needs_no_token_and_the_rest_does() -> Result<()> {
     let stranger = RestClient::with_token(&host, "x");
     assert_eq!(stranger.get("/healthz").await?.body, "ok\n");
     assert_eq!(stranger.get("/readyz").await?.body, "ready\n");
-    for path in ["/sessions", "/sessions/stream", "/openapi.json", "/debug/sessions", "/sessions/x/stream", "/none"] {
+    for path in [
+        "/sessions",
+        "/sessions/stream",
+        "/openapi.json",
+        "/debug/sessions",
+        "/sessions/x/stream",
+        "/none",
+    ] {
         let refused = stranger.get(path).await?;
         assert_eq!(refused.status_and_code(), (401, "unauthorized".to_owned()), "{path}");
         assert_eq!(refused.header("www-authenticate"), Some("Bearer"));

@@ -9,7 +9,9 @@ use wharf_testkit::host::TestHost;
 use wharf_testkit::http::{RestAnswer, RestClient};
 
 use crate::openapi::{OpenApiDocument, Operation, pick_one};
-use crate::rest::{caller_with_role, send_prompt, spawn_session, wait_for_session, wait_until_idle};
+use crate::rest::{
+    caller_with_role, send_prompt, spawn_session, wait_for_session, wait_until_idle,
+};
 use crate::{add_scripted_agent, add_section, cwd, scripted_host};
 use wharf_testkit::random::TestRandom;
 
@@ -27,8 +29,11 @@ fn routes_in_the_docs() -> Result<BTreeSet<String>> {
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
     let cells = rows.filter_map(|row| row.split(" | ").next());
     let names = cells.flat_map(|cell| cell.split('`'));
-    let routes = names.filter(|name| name.split_once(' ').is_some_and(|(_, path)| path.starts_with('/')));
-    Ok(routes.map(|route| route.split('?').next().unwrap_or(route).to_owned()).collect())
+    let routes =
+        names.filter(|name| name.split_once(' ').is_some_and(|(_, path)| path.starts_with('/')));
+    Ok(routes
+        .map(|route| route.split('?').next().unwrap_or(route).to_owned())
+        .collect())
 }
 
 #[tokio::test]
@@ -38,11 +43,17 @@ async fn document_is_openapi_3_1_and_lists_the_routes_of_the_docs() -> Result<()
     assert!(document.0["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")));
     assert_eq!(document.0["info"]["title"], "Wharf");
     let operations = document.list_operations();
-    let known = operations.iter().map(|operation| format!("{} {}", operation.method, operation.path)).collect();
+    let known = operations
+        .iter()
+        .map(|operation| format!("{} {}", operation.method, operation.path))
+        .collect();
     let documented = routes_in_the_docs()?;
     assert!(documented.contains("GET /sessions/{id}/output"), "the page is read");
     let missing: Vec<_> = documented.symmetric_difference(&known).collect();
-    assert!(missing.is_empty(), "in only one of /openapi.json and docs/protocol/rest.md: {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "in only one of /openapi.json and docs/protocol/rest.md: {missing:?}"
+    );
     Ok(())
 }
 
@@ -69,13 +80,26 @@ async fn generators_of_clients_find_every_schema_and_every_event_of_a_stream() -
     let mut streams = 0;
     for operation in OpenApiDocument(document.clone()).list_operations() {
         let schema = &operation.about["responses"]["200"]["content"]["text/event-stream"]["schema"];
-        let Some(place) = schema["$ref"].as_str().and_then(|place| place.strip_prefix('#')) else { continue };
+        let Some(place) = schema["$ref"].as_str().and_then(|place| place.strip_prefix('#')) else {
+            continue;
+        };
         streams += 1;
-        let events = document.pointer(place).and_then(|schema| schema["oneOf"].as_array()).context(place.to_owned())?;
+        let events = document
+            .pointer(place)
+            .and_then(|schema| schema["oneOf"].as_array())
+            .context(place.to_owned())?;
         for event in events {
             let members = &event["properties"];
-            assert_eq!(members["event"]["enum"].as_array().map(Vec::len), Some(1), "{place}: a name tells the data");
-            assert!(members["data"]["$ref"].is_string(), "{place}: the data of {} have no schema", members["event"]);
+            assert_eq!(
+                members["event"]["enum"].as_array().map(Vec::len),
+                Some(1),
+                "{place}: a name tells the data"
+            );
+            assert!(
+                members["data"]["$ref"].is_string(),
+                "{place}: the data of {} have no schema",
+                members["event"]
+            );
         }
     }
     assert!(streams >= 3, "only {streams} streams have a schema");
@@ -85,20 +109,39 @@ async fn generators_of_clients_find_every_schema_and_every_event_of_a_stream() -
 /// Returns words with a meaning in this host, and others without one.
 async fn sample_words(http: &RestClient, host: &TestHost) -> Result<Vec<String>> {
     let here = cwd(host)?;
-    let (live, busy, dead) =
-        (spawn_session(http, host).await?, spawn_session(http, host).await?, spawn_session(http, host).await?);
+    let (live, busy, dead) = (
+        spawn_session(http, host).await?,
+        spawn_session(http, host).await?,
+        spawn_session(http, host).await?,
+    );
     send_prompt(http, &live, "echo one; think two; tool").await?;
     wait_until_idle(http, &live).await?;
     send_prompt(http, &busy, "ask").await?;
-    wait_for_session(http, &busy, "a question", |session| session["turn"] == "awaiting_input").await?;
+    wait_for_session(http, &busy, "a question", |session| session["turn"] == "awaiting_input")
+        .await?;
     let asks = http.get(&format!("/sessions/{busy}/asks")).await?.expect(200)?;
     let queued = json!({ "prompt": "echo queued", "queue": true });
     let queued = http.post(&format!("/sessions/{busy}/prompt"), &queued).await?.expect(200)?;
     http.post_empty(&format!("/sessions/{dead}/kill")).await?.expect(200)?;
-    http.post("/workspaces", &json!({ "slug": "here", "path": here })).await?.expect(201)?;
+    http.post("/workspaces", &json!({ "slug": "here", "path": here }))
+        .await?
+        .expect(201)?;
     let known = [live, busy.clone(), busy, dead, here, asks["asks"][0]["askId"].to_string()];
-    let made =
-        ["scripted", "broken", "here", "allow_once", "1-3", "1-4.1", "", "..", "../../x", "a b", "é😀", "%00", "\u{7}"];
+    let made = [
+        "scripted",
+        "broken",
+        "here",
+        "allow_once",
+        "1-3",
+        "1-4.1",
+        "",
+        "..",
+        "../../x",
+        "a b",
+        "é😀",
+        "%00",
+        "\u{7}",
+    ];
     let mut words: Vec<String> = known.into_iter().chain(made.map(str::to_owned)).collect();
     words.push(queued["promptId"].as_str().context("no id")?.to_owned());
     words.push("x".repeat(3000));
@@ -108,7 +151,9 @@ async fn sample_words(http: &RestClient, host: &TestHost) -> Result<Vec<String>>
 /// Encodes a word for a path or a query.
 fn percent_encode(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-    word.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    word.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }
 
 fn value_text(value: &Value) -> String {
@@ -140,7 +185,10 @@ async fn send_random_request(
                 query.push(format!("{name}={}", percent_encode(&value_text(&value))))
             }
             Some("header") if dice.next_number().is_multiple_of(3) => {
-                let value: String = value_text(&value).chars().filter(|c| c.is_ascii_graphic() || *c == ' ').collect();
+                let value: String = value_text(&value)
+                    .chars()
+                    .filter(|c| c.is_ascii_graphic() || *c == ' ')
+                    .collect();
                 headers.push((name.to_owned(), value));
             }
             _ => {}
@@ -151,13 +199,19 @@ async fn send_random_request(
     }
     let mut body = String::new();
     if operation.about.get("requestBody").is_some() {
-        let mut value =
-            document.make_value(&operation.about["requestBody"]["content"]["application/json"]["schema"], dice, words);
+        let mut value = document.make_value(
+            &operation.about["requestBody"]["content"]["application/json"]["schema"],
+            dice,
+            words,
+        );
         if dice.next_number().is_multiple_of(3) {
             OpenApiDocument::spoil(&mut value, dice);
         }
         // Most spawns pass the first check.
-        if operation.path == "/sessions/agent" && value.is_object() && !dice.next_number().is_multiple_of(3) {
+        if operation.path == "/sessions/agent"
+            && value.is_object()
+            && !dice.next_number().is_multiple_of(3)
+        {
             value["adapter"] = "scripted".into();
             value["workspaceSlug"] = "here".into();
         }
@@ -169,15 +223,20 @@ async fn send_random_request(
             headers.push(("content-type".to_owned(), "application/json".to_owned()));
         }
     }
-    let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let headers: Vec<(&str, &str)> =
+        headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let answer = http.send_until_stream(&operation.method, &path, &headers, &body).await?;
-    let shown: String = format!("{} {path} {headers:?} {body}", operation.method).chars().take(600).collect();
+    let shown: String = format!("{} {path} {headers:?} {body}", operation.method)
+        .chars()
+        .take(600)
+        .collect();
     Ok((shown, answer))
 }
 
 #[tokio::test]
 async fn every_answer_to_any_request_is_documented() -> Result<()> {
-    let options = add_scripted_agent(scripted_host(&["--resume"])?, "broken", &["--exit-on-start", "1"])?;
+    let options =
+        add_scripted_agent(scripted_host(&["--resume"])?, "broken", &["--exit-on-start", "1"])?;
     let host = add_section(options, "[limits]\nsessions = 8\nqueue = 5").start_host()?;
     let http = RestClient::new(&host);
     let document = fetch_document(&http).await?;
@@ -190,7 +249,8 @@ async fn every_answer_to_any_request_is_documented() -> Result<()> {
     let mut statuses = std::collections::BTreeSet::new();
     for operation in &operations {
         for _ in 0..REQUESTS_PER_OPERATION {
-            let (shown, answer) = send_random_request(&http, &document, operation, &mut dice, &words).await?;
+            let (shown, answer) =
+                send_random_request(&http, &document, operation, &mut dice, &words).await?;
             statuses.insert(answer.status);
             operation.check(&document, &answer).with_context(|| shown)?;
         }
@@ -206,7 +266,8 @@ async fn every_answer_to_any_request_is_documented() -> Result<()> {
 async fn every_documented_route_requires_a_token() -> Result<()> {
     let host = add_section(scripted_host(&[])?, "[limits]\nfailed_logins = 1000").start_host()?;
     let document = fetch_document(&RestClient::new(&host)).await?;
-    let (stranger, observer) = (RestClient::with_token(&host, "wrong"), caller_with_role(&host, "observer")?);
+    let (stranger, observer) =
+        (RestClient::with_token(&host, "wrong"), caller_with_role(&host, "observer")?);
     for operation in document.list_operations() {
         let path = operation.path.replace(['{', '}'], "");
         let answer = stranger.send(&operation.method, &path, &[], "").await?;
@@ -235,8 +296,10 @@ async fn every_documented_route_requires_a_token() -> Result<()> {
             operation.check(&document, &answer).with_context(|| path.clone())?;
         }
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
-            let known =
-                document.list_operations().iter().any(|known| known.path == operation.path && known.method == method);
+            let known = document
+                .list_operations()
+                .iter()
+                .any(|known| known.path == operation.path && known.method == method);
             if !known {
                 let answer = RestClient::new(&host).send(method, &path, &[], "").await?;
                 assert_eq!(answer.status, 405, "{method} {path}");
@@ -253,7 +316,10 @@ async fn checker_reports_an_undocumented_answer() -> Result<()> {
     let http = RestClient::new(&host);
     let document = fetch_document(&http).await?;
     let operations = document.list_operations();
-    let list = operations.iter().find(|operation| operation.path == "/sessions").context("no list")?;
+    let list = operations
+        .iter()
+        .find(|operation| operation.path == "/sessions")
+        .context("no list")?;
     spawn_session(&http, &host).await?;
     let good = http.get("/sessions").await?;
     list.check(&document, &good)?;

@@ -90,10 +90,15 @@ fn remove_resources(text: &str) -> String {
 
 #[test]
 fn transcript_in_the_documentation_matches_the_server() -> Result<()> {
-    let host = HostOptions { binary: Some(wharf_binary()), ..HostOptions::default() }.start_host()?;
+    let host =
+        HostOptions { binary: Some(wharf_binary()), ..HostOptions::default() }.start_host()?;
     let dir = cwd(&host)?;
     let mut script = program::script_command(&documented_commands().join("rest.sh"));
-    let run = script.arg(&dir).env("WHARF_URL", host.url()).env("WHARF_TOKEN", host.token()).output()?;
+    let run = script
+        .arg(&dir)
+        .env("WHARF_URL", host.url())
+        .env("WHARF_TOKEN", host.token())
+        .output()?;
     ensure!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let said = String::from_utf8(run.stdout)?.replace(&dir, "/home/me/project");
     let said = TranscriptNormaliser::default()
@@ -104,11 +109,19 @@ fn transcript_in_the_documentation_matches_the_server() -> Result<()> {
     let (before, rest) = document.split_once(BLOCK_BEGIN).context("no transcript")?;
     let (written, after) = rest.split_once(BLOCK_END).context("the transcript has no end")?;
     if std::env::var_os("WHARF_BLESS").is_some() {
-        std::fs::write(&path, format!("{before}{BLOCK_BEGIN}{}\n{BLOCK_END}{after}", said.trim_end()))?;
+        std::fs::write(
+            &path,
+            format!("{before}{BLOCK_BEGIN}{}\n{BLOCK_END}{after}", said.trim_end()),
+        )?;
         return Ok(());
     }
-    for (index, (line, expected)) in said.trim_end().lines().zip(written.trim_end().lines()).enumerate() {
-        assert_eq!(line, expected, "line {index} of the transcript; WHARF_BLESS=1 takes it as it is now");
+    for (index, (line, expected)) in
+        said.trim_end().lines().zip(written.trim_end().lines()).enumerate()
+    {
+        assert_eq!(
+            line, expected,
+            "line {index} of the transcript; WHARF_BLESS=1 takes it as it is now"
+        );
     }
     assert_eq!(said.trim_end().lines().count(), written.trim_end().lines().count());
     Ok(())

@@ -13,7 +13,12 @@ const JSON_HEADER: (&str, &str) = ("content-type", "application/json");
 /// Returns the sessions in the registry and the number of logs on disk.
 async fn list_sessions_and_logs(http: &RestClient, host: &TestHost) -> Result<(Value, usize)> {
     let sessions = http.get("/sessions").await?.expect(200)?["sessions"].clone();
-    let ids: Vec<&Value> = sessions.as_array().context("no list")?.iter().map(|session| &session["id"]).collect();
+    let ids: Vec<&Value> = sessions
+        .as_array()
+        .context("no list")?
+        .iter()
+        .map(|session| &session["id"])
+        .collect();
     Ok((json!(ids), count_files(&host.state_dir().join("workspaces"))))
 }
 
@@ -55,9 +60,21 @@ async fn a_spawn_with_wrong_input_creates_nothing() -> Result<()> {
         (with("cwd", json!(file)), 422, "invalid_cwd"),
         (with("cwd", json!(format!("{here}/../no-such/.."))), 422, "invalid_cwd"),
         (with("cwd", json!("")), 422, "invalid_cwd"),
-        (json!({ "adapter": "scripted", "workspaceSlug": "unregistered" }).to_string(), 422, "unknown_workspace"),
-        (json!({ "adapter": "scripted", "workspaceSlug": "../../x" }).to_string(), 422, "unknown_workspace"),
-        (json!({ "adapter": "scripted", "workspaceSlug": "" }).to_string(), 422, "unknown_workspace"),
+        (
+            json!({ "adapter": "scripted", "workspaceSlug": "unregistered" }).to_string(),
+            422,
+            "unknown_workspace",
+        ),
+        (
+            json!({ "adapter": "scripted", "workspaceSlug": "../../x" }).to_string(),
+            422,
+            "unknown_workspace",
+        ),
+        (
+            json!({ "adapter": "scripted", "workspaceSlug": "" }).to_string(),
+            422,
+            "unknown_workspace",
+        ),
         (with("label", json!("x".repeat(1 << 20))), 422, "label_too_long"),
         (with("label", json!({})), 422, "invalid_params"),
         (with("prompt", json!(5)), 422, "invalid_params"),
@@ -89,7 +106,9 @@ async fn a_spawn_with_wrong_input_creates_nothing() -> Result<()> {
 async fn member_of_a_wrong_type_is_named() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);
-    let answer = http.post("/sessions/agent", &json!({ "adapter": "scripted", "env": { "A": 1 } })).await?;
+    let answer = http
+        .post("/sessions/agent", &json!({ "adapter": "scripted", "env": { "A": 1 } }))
+        .await?;
     let detail = answer.json()["detail"].as_str().unwrap_or_default().to_owned();
     assert!(detail.starts_with("env.A: "), "{detail}");
     let answer = http.get("/sessions?limit=many").await?;
@@ -105,14 +124,29 @@ async fn a_body_must_be_json_and_not_too_large() -> Result<()> {
     let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/prompt");
     let body = json!({ "prompt": "echo x" }).to_string();
-    for kind in [&[][..], &[("content-type", "text/plain")], &[("content-type", "application/x-www-form-urlencoded")]] {
+    for kind in [
+        &[][..],
+        &[("content-type", "text/plain")],
+        &[("content-type", "application/x-www-form-urlencoded")],
+    ] {
         let answer = http.send("POST", &path, kind, &body).await?;
-        assert_eq!(answer.status_and_code(), (415, "unsupported_media_type".to_owned()), "{kind:?}");
+        assert_eq!(
+            answer.status_and_code(),
+            (415, "unsupported_media_type".to_owned()),
+            "{kind:?}"
+        );
     }
     let large = json!({ "prompt": "x".repeat(65 << 10) });
-    assert_eq!(http.post(&path, &large).await?.status_and_code(), (413, "body_too_large".to_owned()));
+    assert_eq!(
+        http.post(&path, &large).await?.status_and_code(),
+        (413, "body_too_large".to_owned())
+    );
     let charset = [("content-type", "Application/JSON; charset=utf-8")];
-    assert_eq!(http.send("POST", &path, &charset, &body).await?.status, 200, "only this one was taken");
+    assert_eq!(
+        http.send("POST", &path, &charset, &body).await?.status,
+        200,
+        "only this one was taken"
+    );
     wait_until_idle(&http, &id).await?;
     assert_eq!(output_lines(&http, &id).await?, ["x", "── turn-end (end_turn) ──"]);
     Ok(())
@@ -141,8 +175,14 @@ async fn prompt_with_wrong_input_does_not_reach_the_agent() -> Result<()> {
     let key = "k".repeat(300);
     for key in ["", key.as_str()] {
         let body = json!({ "prompt": "echo x" });
-        let answer = http.post_with(&format!("/sessions/{id}/prompt"), ("idempotency-key", key), &body).await?;
-        assert_eq!(answer.status_and_code(), (422, "invalid_idempotency_key".to_owned()), "{key:?}");
+        let answer = http
+            .post_with(&format!("/sessions/{id}/prompt"), ("idempotency-key", key), &body)
+            .await?;
+        assert_eq!(
+            answer.status_and_code(),
+            (422, "invalid_idempotency_key".to_owned()),
+            "{key:?}"
+        );
     }
     assert_eq!(http.get(&format!("/sessions/{id}")).await?.expect(200)?["lastSeq"], before);
     Ok(())
@@ -152,7 +192,8 @@ async fn prompt_with_wrong_input_does_not_reach_the_agent() -> Result<()> {
 async fn unknown_sessions_are_404_everywhere() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);
-    for id in ["sess_none", "..", "%2e%2e%2f%2e%2e%2fetc", "%00", "%F0%9F%98%80", &"x".repeat(2000)] {
+    for id in ["sess_none", "..", "%2e%2e%2f%2e%2e%2fetc", "%00", "%F0%9F%98%80", &"x".repeat(2000)]
+    {
         for (method, tail, body) in [
             ("GET", "", ""),
             ("GET", "/stream", ""),
@@ -168,8 +209,14 @@ async fn unknown_sessions_are_404_everywhere() -> Result<()> {
             ("PATCH", "/queue/p", r#"{"position":0}"#),
             ("DELETE", "/queue/p", ""),
         ] {
-            let answer = http.send(method, &format!("/sessions/{id}{tail}"), &[JSON_HEADER], body).await?;
-            assert_eq!(answer.status_and_code(), (404, "unknown_session".to_owned()), "{method} {id} {tail}");
+            let answer = http
+                .send(method, &format!("/sessions/{id}{tail}"), &[JSON_HEADER], body)
+                .await?;
+            assert_eq!(
+                answer.status_and_code(),
+                (404, "unknown_session".to_owned()),
+                "{method} {id} {tail}"
+            );
         }
     }
     let answer = http.get("/sessions/%FF").await?;
@@ -209,7 +256,9 @@ async fn wrong_queries_are_422() -> Result<()> {
 async fn unknown_routes_are_404_and_wrong_methods_405() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);
-    for path in ["/session", "/sessions/", "/sessions/a/b", "/sessions/a/prompt/c", "/../etc/passwd"] {
+    for path in
+        ["/session", "/sessions/", "/sessions/a/b", "/sessions/a/prompt/c", "/../etc/passwd"]
+    {
         let answer = http.get(path).await?;
         assert_eq!(answer.status_and_code(), (404, "unknown_route".to_owned()), "{path}");
     }
@@ -223,9 +272,16 @@ async fn unknown_routes_are_404_and_wrong_methods_405() -> Result<()> {
         ("DELETE", "/openapi.json", "GET,HEAD"),
     ] {
         let answer = http.send(method, path, &[], "").await?;
-        assert_eq!(answer.status_and_code(), (405, "method_not_allowed".to_owned()), "{method} {path}");
+        assert_eq!(
+            answer.status_and_code(),
+            (405, "method_not_allowed".to_owned()),
+            "{method} {path}"
+        );
         let told: Vec<&str> = answer.header("allow").context("no Allow")?.split(',').collect();
-        assert!(allowed.split(',').all(|method| told.contains(&method)), "{method} {path}: {told:?}");
+        assert!(
+            allowed.split(',').all(|method| told.contains(&method)),
+            "{method} {path}: {told:?}"
+        );
     }
     Ok(())
 }
@@ -236,18 +292,26 @@ async fn a_controller_stays_inside_the_registered_workspaces() -> Result<()> {
     let http = RestClient::new(&host);
     let inside = host.directory().join("inside");
     std::fs::create_dir(&inside)?;
-    http.post("/workspaces", &json!({ "slug": "inside", "path": inside })).await?.expect(201)?;
+    http.post("/workspaces", &json!({ "slug": "inside", "path": inside }))
+        .await?
+        .expect(201)?;
     std::os::unix::fs::symlink("/", inside.join("out"))?;
     let controller = caller_with_role(&host, "controller")?;
     let body = |cwd: String| json!({ "adapter": "scripted", "cwd": cwd });
-    for outside in
-        ["/".to_owned(), cwd(&host)?, format!("{}/..", inside.display()), format!("{}/out", inside.display())]
-    {
+    for outside in [
+        "/".to_owned(),
+        cwd(&host)?,
+        format!("{}/..", inside.display()),
+        format!("{}/out", inside.display()),
+    ] {
         let answer = controller.post("/sessions/agent", &body(outside.clone())).await?;
         assert_eq!(answer.status_and_code(), (403, "cwd_not_allowed".to_owned()), "{outside}");
     }
     assert_eq!(http.get("/sessions").await?.expect(200)?["sessions"], json!([]));
-    controller.post("/sessions/agent", &body(inside.display().to_string())).await?.expect(201)?;
+    controller
+        .post("/sessions/agent", &body(inside.display().to_string()))
+        .await?
+        .expect(201)?;
     let by_slug = json!({ "adapter": "scripted", "workspaceSlug": "inside" });
     let session = controller.post("/sessions/agent", &by_slug).await?.expect(201)?;
     assert_eq!(session["workspaceSlug"], "inside");
@@ -262,7 +326,10 @@ async fn an_adapter_that_is_not_installed_is_501() -> Result<()> {
     let host = options.start_host()?;
     let http = RestClient::new(&host);
     let body = json!({ "adapter": "absent", "cwd": cwd(&host)? });
-    assert_eq!(http.post("/sessions/agent", &body).await?.status_and_code(), (501, "adapter_not_installed".to_owned()));
+    assert_eq!(
+        http.post("/sessions/agent", &body).await?.status_and_code(),
+        (501, "adapter_not_installed".to_owned())
+    );
     assert_eq!(http.get("/sessions").await?.expect(200)?["sessions"], json!([]));
     Ok(())
 }
@@ -273,13 +340,18 @@ async fn a_repeated_spawn_with_the_same_key_is_the_same_session() -> Result<()> 
     let http = RestClient::new(&host);
     let body = json!({ "adapter": "scripted", "cwd": cwd(&host)?, "prompt": "echo once" });
     let key = ("idempotency-key", "spawn-1");
-    let (one, other) =
-        tokio::join!(http.post_with("/sessions/agent", key, &body), http.post_with("/sessions/agent", key, &body));
+    let (one, other) = tokio::join!(
+        http.post_with("/sessions/agent", key, &body),
+        http.post_with("/sessions/agent", key, &body)
+    );
     let (one, other) = (one?, other?);
     let mut statuses = [one.status, other.status];
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 201], "at the same time: one makes it");
-    assert_eq!((&one.json()["id"], &one.json()["promptId"]), (&other.json()["id"], &other.json()["promptId"]));
+    assert_eq!(
+        (&one.json()["id"], &one.json()["promptId"]),
+        (&other.json()["id"], &other.json()["promptId"])
+    );
     let again = http.post_with("/sessions/agent", key, &body).await?;
     assert_eq!(again.header("idempotency-replayed"), Some("true"));
     let session = again.expect(200)?;
@@ -290,7 +362,10 @@ async fn a_repeated_spawn_with_the_same_key_is_the_same_session() -> Result<()> 
     changed["prompt"] = "echo twice".into();
     let reused = http.post_with("/sessions/agent", key, &changed).await?;
     assert_eq!(reused.status_and_code(), (422, "idempotency_key_reused".to_owned()));
-    assert_eq!(http.get("/sessions").await?.expect(200)?["sessions"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        http.get("/sessions").await?.expect(200)?["sessions"].as_array().map(Vec::len),
+        Some(1)
+    );
     send_prompt(&http, id, "echo more").await?;
     Ok(())
 }
@@ -298,7 +373,8 @@ async fn a_repeated_spawn_with_the_same_key_is_the_same_session() -> Result<()> 
 #[tokio::test]
 async fn odd_values_in_a_body_are_taken_as_written_or_refused_by_name() -> Result<()> {
     let record = tempfile::NamedTempFile::new()?;
-    let host = scripted_host(&["--record", record.path().to_str().context("not UTF-8")?])?.start_host()?;
+    let host =
+        scripted_host(&["--record", record.path().to_str().context("not UTF-8")?])?.start_host()?;
     let http = RestClient::new(&host);
     let here = json!(cwd(&host)?);
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
@@ -307,24 +383,44 @@ async fn odd_values_in_a_body_are_taken_as_written_or_refused_by_name() -> Resul
             r#""mcpServers":[{"name":"a","n":123456789012345678901234567890}]"#.to_owned(),
             "mcpServers: `[0].n` is a number",
         ),
-        (r#""mcpServers":[{"name":"a","name":"b"}]"#.to_owned(), "mcpServers: `[0].name` stands there twice"),
-        (r#""mcpServers":[{"name":"\ud83d"}]"#.to_owned(), "mcpServers: `[0].name` holds half a surrogate pair"),
+        (
+            r#""mcpServers":[{"name":"a","name":"b"}]"#.to_owned(),
+            "mcpServers: `[0].name` stands there twice",
+        ),
+        (
+            r#""mcpServers":[{"name":"\ud83d"}]"#.to_owned(),
+            "mcpServers: `[0].name` holds half a surrogate pair",
+        ),
         (format!(r#""mcpServers":[{{"name":"a","n":{deep}}}]"#), "is nested deeper"),
         (r#""options":{"a":1e400}"#.to_owned(), "options: `a` is a number"),
         (r#""label":"\ud83d""#.to_owned(), "label: "),
     ] {
         let body = format!(r#"{{"adapter":"scripted","cwd":{here},{member}}}"#);
         let answer = http.send("POST", "/sessions/agent", &[JSON_HEADER], &body).await?;
-        assert_eq!(answer.status_and_code(), (422, "invalid_params".to_owned()), "{member}: {}", answer.body);
+        assert_eq!(
+            answer.status_and_code(),
+            (422, "invalid_params".to_owned()),
+            "{member}: {}",
+            answer.body
+        );
         let problem = answer.json();
-        assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains(words)), "{member}: {problem}");
+        assert!(
+            problem["detail"].as_str().is_some_and(|detail| detail.contains(words)),
+            "{member}: {problem}"
+        );
     }
     let id = spawn_session(&http, &host).await?;
-    let prompt = format!(r#"[{{"type":"text","text":"echo a","n":1e400,"d":{deep},"s":"\ud83d"}}]"#);
+    let prompt =
+        format!(r#"[{{"type":"text","text":"echo a","n":1e400,"d":{deep},"s":"\ud83d"}}]"#);
     let body = format!(r#"{{"prompt":{prompt},"metadata":1e400}}"#);
-    http.send("POST", &format!("/sessions/{id}/prompt"), &[JSON_HEADER], &body).await?.expect(200)?;
+    http.send("POST", &format!("/sessions/{id}/prompt"), &[JSON_HEADER], &body)
+        .await?
+        .expect(200)?;
     wait_until_idle(&http, &id).await?;
-    assert!(std::fs::read_to_string(record.path())?.contains(&prompt), "the agent has the blocks as they were written");
+    assert!(
+        std::fs::read_to_string(record.path())?.contains(&prompt),
+        "the agent has the blocks as they were written"
+    );
     let call = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"prompt_agent_session","arguments":{{"sessionId":"{id}","prompt":{prompt}}}}}}}"#
     );

@@ -12,7 +12,8 @@ use crate::{add_scripted_agent, scripted_host};
 async fn places_are_those_that_the_token_may_use() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);
-    let (here, other) = (register_workspace(&host, "here").await?, register_workspace(&host, "other").await?);
+    let (here, other) =
+        (register_workspace(&host, "here").await?, register_workspace(&host, "other").await?);
     for slug in ["other", "here", "here"] {
         start_session(&http, &json!({ "workspaceSlug": slug })).await?;
     }
@@ -20,10 +21,23 @@ async fn places_are_those_that_the_token_may_use() -> Result<()> {
     let recent = all["recent"].as_array().context("no list")?;
     let cwds: Vec<&Value> = recent.iter().map(|place| &place["cwd"]).collect();
     assert_eq!(cwds, [&json!(here), &json!(other)], "the last used first: {all}");
-    assert_eq!((&recent[0]["sessions"], &recent[0]["adapterSlug"]), (&json!(2), &json!("scripted")));
-    let slugs: Vec<&Value> = all["workspaces"].as_array().into_iter().flatten().map(|known| &known["slug"]).collect();
+    assert_eq!(
+        (&recent[0]["sessions"], &recent[0]["adapterSlug"]),
+        (&json!(2), &json!("scripted"))
+    );
+    let slugs: Vec<&Value> = all["workspaces"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|known| &known["slug"])
+        .collect();
     assert_eq!(slugs, ["here", "other"]);
-    assert_eq!(http.get("/places?limit=1").await?.expect(200)?["recent"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        http.get("/places?limit=1").await?.expect(200)?["recent"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
     let own = workspace_caller(&host, "other")?.get("/places").await?.expect(200)?;
     assert!(!own.to_string().contains(here.to_str().context("not UTF-8")?), "{own}");
     assert_eq!(own["recent"][0]["cwd"], json!(other));
@@ -46,13 +60,23 @@ async fn adapters_tell_what_is_known_of_their_agents() -> Result<()> {
         adapters.find(|adapter| adapter["slug"] == slug).cloned().context("no adapter")
     };
     let before = adapter("scripted").await?;
-    assert_eq!((&before["login"], before.get("accepts")), (&json!("unknown"), None), "it was never started");
+    assert_eq!(
+        (&before["login"], before.get("accepts")),
+        (&json!("unknown"), None),
+        "it was never started"
+    );
     spawn_session(&http, &host).await?;
     let after = adapter("scripted").await?;
     assert_eq!(after["accepts"], json!(["image", "audio", "embedded"]));
-    assert_eq!((&after["login"], &after["forks"]), (&json!("yes"), &json!(false)), "it needs no login");
+    assert_eq!(
+        (&after["login"], &after["forks"]),
+        (&json!("yes"), &json!(false)),
+        "it needs no login"
+    );
     assert_eq!(after["agentVersion"], env!("CARGO_PKG_VERSION"));
-    let refused = http.post("/sessions/agent", &json!({ "adapter": "locked", "cwd": host.directory() })).await?;
+    let refused = http
+        .post("/sessions/agent", &json!({ "adapter": "locked", "cwd": host.directory() }))
+        .await?;
     assert_eq!(refused.status, 502, "{}", refused.body);
     assert_eq!(adapter("locked").await?["login"], "no");
     Ok(())

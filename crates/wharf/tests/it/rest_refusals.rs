@@ -11,8 +11,16 @@ use crate::{cwd, scripted_host};
 const JSON_HEADER: (&str, &str) = ("content-type", "application/json");
 
 /// Words of the library that reads JSON, which mean nothing to a caller.
-const LIBRARY_WORDS: [&str; 8] =
-    ["missing field", "invalid type", "invalid value", "expected", "unknown variant", "struct", "usize", "at line"];
+const LIBRARY_WORDS: [&str; 8] = [
+    "missing field",
+    "invalid type",
+    "invalid value",
+    "expected",
+    "unknown variant",
+    "struct",
+    "usize",
+    "at line",
+];
 
 #[tokio::test]
 async fn a_cursor_that_no_page_returned_is_refused() -> Result<()> {
@@ -21,14 +29,25 @@ async fn a_cursor_that_no_page_returned_is_refused() -> Result<()> {
     let (_, newest) = (spawn_session(&http, &host).await?, spawn_session(&http, &host).await?);
     for cursor in ["zzz", "", "sess_", "sess_none", "1-3", "sess_01KB2QZ3M4N5P6R7S8T9V0W1X2Y"] {
         let answer = http.get(&format!("/sessions?cursor={cursor}")).await?;
-        assert_eq!(answer.status_and_code(), (422, "invalid_params".to_owned()), "{cursor}: {}", answer.body);
+        assert_eq!(
+            answer.status_and_code(),
+            (422, "invalid_params".to_owned()),
+            "{cursor}: {}",
+            answer.body
+        );
     }
     let page = http.get("/sessions?limit=1").await?.expect(200)?;
     assert_eq!(page["nextCursor"], json!(newest));
     http.post_empty(&format!("/sessions/{newest}/kill")).await?.expect(200)?;
-    http.send("DELETE", &format!("/sessions/{newest}"), &[], "").await?.expect(200)?;
+    http.send("DELETE", &format!("/sessions/{newest}"), &[], "")
+        .await?
+        .expect(200)?;
     let rest = http.get(&format!("/sessions?cursor={newest}")).await?.expect(200)?;
-    assert_eq!(rest["sessions"].as_array().map(Vec::len), Some(1), "the session of a cursor may be gone: {rest}");
+    assert_eq!(
+        rest["sessions"].as_array().map(Vec::len),
+        Some(1),
+        "the session of a cursor may be gone: {rest}"
+    );
     Ok(())
 }
 
@@ -43,14 +62,19 @@ async fn a_query_name_that_a_route_does_not_know_is_refused() -> Result<()> {
             continue;
         }
         let path = operation.path.replace("{id}", &id).replace(['{', '}'], "");
-        let answer = http.send(&operation.method, &format!("{path}?colour=red"), &[JSON_HEADER], "{}").await?;
+        let answer = http
+            .send(&operation.method, &format!("{path}?colour=red"), &[JSON_HEADER], "{}")
+            .await?;
         let shown = format!("{} {path}: {}", operation.method, answer.body);
         assert_eq!(answer.status_and_code(), (400, "unknown_parameter".to_owned()), "{shown}");
         operation.check(&document, &answer).with_context(|| shown)?;
     }
     let answer = http.get("/sessions?limit=1&Label=x").await?;
     let detail = answer.json()["detail"].as_str().unwrap_or_default().to_owned();
-    assert!(detail.contains("\"Label\"") && detail.contains("label"), "the known names are told: {detail}");
+    assert!(
+        detail.contains("\"Label\"") && detail.contains("label"),
+        "the known names are told: {detail}"
+    );
     http.get("/sessions?limit=1&label=a%26colour%3Dred").await?.expect(200)?;
     // Only the stream of lines has a choice of lines.
     let answer = http.get(&format!("/sessions/{id}/rows/stream?include=plans")).await?;
@@ -65,7 +89,10 @@ async fn an_array_is_not_taken_for_an_object() -> Result<()> {
     let id = spawn_session(&http, &host).await?;
     let here = cwd(&host)?;
     for (path, body) in [
-        ("/sessions/agent".to_owned(), json!(["scripted", null, here, null, null, null, null, null, null, null])),
+        (
+            "/sessions/agent".to_owned(),
+            json!(["scripted", null, here, null, null, null, null, null, null, null]),
+        ),
         (format!("/sessions/{id}/prompt"), json!(["echo x", null, null])),
         (format!("/sessions/{id}/resume"), json!([null, null])),
         (format!("/sessions/{id}/asks/1"), json!(["allow_once", null, null, null])),
@@ -74,7 +101,12 @@ async fn an_array_is_not_taken_for_an_object() -> Result<()> {
         ("/login".to_owned(), json!(["code"])),
     ] {
         let answer = http.post(&path, &body).await?;
-        assert_eq!(answer.status_and_code(), (422, "invalid_params".to_owned()), "{path}: {}", answer.body);
+        assert_eq!(
+            answer.status_and_code(),
+            (422, "invalid_params".to_owned()),
+            "{path}: {}",
+            answer.body
+        );
         let detail = answer.json()["detail"].clone();
         assert_eq!(detail, "the body must be an object, not a list", "{path}");
     }
@@ -92,9 +124,15 @@ async fn the_detail_of_a_refusal_names_the_member_in_plain_words() -> Result<()>
         (spawn(json!({})), "adapter: is missing"),
         (spawn(json!({ "adapter": 7 })), "adapter: must be a text, not a number"),
         (spawn(json!({ "adapter": null })), "adapter: must be a text, not null"),
-        (spawn(json!({ "adapter": "a", "env": { "A": 1 } })), "env.A: must be a text, not a number"),
+        (
+            spawn(json!({ "adapter": "a", "env": { "A": 1 } })),
+            "env.A: must be a text, not a number",
+        ),
         (spawn(json!({ "adapter": "a", "env": [] })), "env: must be an object, not a list"),
-        (spawn(json!({ "adapter": "a", "mcpServers": "x" })), "mcpServers: must be a list, not a text"),
+        (
+            spawn(json!({ "adapter": "a", "mcpServers": "x" })),
+            "mcpServers: must be a list, not a text",
+        ),
         (
             spawn(json!({ "adapter": "a", "additionalDirectories": [5] })),
             "additionalDirectories[0]: must be a text, not a number",
@@ -102,10 +140,17 @@ async fn the_detail_of_a_refusal_names_the_member_in_plain_words() -> Result<()>
         (spawn(json!("text")), "the body must be an object, not a text"),
         (spawn(json!(null)), "the body must be an object, not null"),
         (
-            ("POST", format!("/sessions/{id}/prompt"), json!({ "prompt": "x", "queue": "yes" }).to_string()),
+            (
+                "POST",
+                format!("/sessions/{id}/prompt"),
+                json!({ "prompt": "x", "queue": "yes" }).to_string(),
+            ),
             "queue: must be true or false, not a text",
         ),
-        (("POST", format!("/sessions/{id}/asks/1"), json!({ "action": "shout" }).to_string()), "action: "),
+        (
+            ("POST", format!("/sessions/{id}/asks/1"), json!({ "action": "shout" }).to_string()),
+            "action: ",
+        ),
         (
             ("PATCH", format!("/sessions/{id}/queue/p"), json!({ "position": -1 }).to_string()),
             "position: must be a whole number, not -1",
@@ -117,7 +162,10 @@ async fn the_detail_of_a_refusal_names_the_member_in_plain_words() -> Result<()>
         (get("/sessions?limit="), "limit: must be a whole number"),
         (get("/sessions?limit=99999999999999999999"), "limit: "),
         (get("/sessions?alive=yes"), "alive: must be true or false"),
-        (get("/sessions?status=dead"), "status: must be one of starting, running, exited, killed, error"),
+        (
+            get("/sessions?status=dead"),
+            "status: must be one of starting, running, exited, killed, error",
+        ),
         (get("/sessions?limit=1&limit=2"), "limit: is there twice"),
     ] {
         let answer = http.send(method, &path, &[JSON_HEADER], &body).await?;
@@ -142,10 +190,19 @@ async fn a_spawn_with_a_damaged_registry_is_refused_as_documented() -> Result<()
         ("/login/codes", json!({ "workspace": "default" })),
     ] {
         let answer = http.post(path, &body).await?;
-        assert_eq!(answer.status_and_code(), (500, "registry_damaged".to_owned()), "{path}: {}", answer.body);
+        assert_eq!(
+            answer.status_and_code(),
+            (500, "registry_damaged".to_owned()),
+            "{path}: {}",
+            answer.body
+        );
         let operations = document.list_operations();
-        let operation = operations.iter().find(|known| known.method == "POST" && known.path == path);
-        operation.context("no such operation")?.check(&document, &answer).context(path)?;
+        let operation =
+            operations.iter().find(|known| known.method == "POST" && known.path == path);
+        operation
+            .context("no such operation")?
+            .check(&document, &answer)
+            .context(path)?;
     }
     Ok(())
 }
@@ -160,7 +217,11 @@ async fn the_default_workspace_of_an_answer_is_accepted_in_a_request() -> Result
     let twin = http.post("/sessions/agent", &again).await?.expect(201)?;
     assert_eq!((&twin["workspaceSlug"], &twin["cwd"]), (&json!("default"), &session["cwd"]));
     let login = http.post("/login/codes", &json!({ "workspace": "default" })).await?;
-    assert_eq!(login.status_and_code(), (422, "unknown_workspace".to_owned()), "no login is for it alone");
+    assert_eq!(
+        login.status_and_code(),
+        (422, "unknown_workspace".to_owned()),
+        "no login is for it alone"
+    );
     let listed = http.get("/sessions?workspace=default").await?.expect(200)?;
     assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(2));
     Ok(())
@@ -173,10 +234,18 @@ async fn a_living_session_that_can_come_back_is_resumable() -> Result<()> {
         let http = RestClient::new(&host);
         let id = spawn_session(&http, &host).await?;
         let alive = http.get(&format!("/sessions/{id}")).await?.expect(200)?;
-        assert_eq!((&alive["status"], &alive["resumable"]), (&json!("running"), &json!(resumable)), "{flags:?}");
+        assert_eq!(
+            (&alive["status"], &alive["resumable"]),
+            (&json!("running"), &json!(resumable)),
+            "{flags:?}"
+        );
         http.post_empty(&format!("/sessions/{id}/kill")).await?.expect(200)?;
         let dead = http.get(&format!("/sessions/{id}")).await?.expect(200)?;
-        assert_eq!((&dead["status"], &dead["resumable"]), (&json!("killed"), &json!(resumable)), "{flags:?}");
+        assert_eq!(
+            (&dead["status"], &dead["resumable"]),
+            (&json!("killed"), &json!(resumable)),
+            "{flags:?}"
+        );
     }
     Ok(())
 }

@@ -4,7 +4,9 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use wharf_testkit::http::RestClient;
 
-use crate::rest::{caller_with_role, output_lines, send_prompt, spawn_session, wait_for_session, wait_until_idle};
+use crate::rest::{
+    caller_with_role, output_lines, send_prompt, spawn_session, wait_for_session, wait_until_idle,
+};
 use crate::{connect_client, join_session, scripted_host};
 
 /// Queues a prompt and returns its id.
@@ -36,7 +38,11 @@ async fn queued_prompt_is_sent_now_before_others() -> Result<()> {
     let sent = http.post_empty(&path).await?.expect(200)?;
     assert_eq!(sent, json!({ "ok": true, "promptId": third, "interrupted": true }));
     wait_until_idle(&http, &id).await?;
-    let lines: Vec<_> = output_lines(&http, &id).await?.into_iter().filter(|line| !line.is_empty()).collect();
+    let lines: Vec<_> = output_lines(&http, &id)
+        .await?
+        .into_iter()
+        .filter(|line| !line.is_empty())
+        .collect();
     let end = "── turn-end (end_turn) ──";
     assert_eq!(lines, ["── turn-end (cancelled) ──", "third", end, "second", end]);
     assert_eq!(http.post_empty(&path).await?.status_and_code(), (404, "unknown_prompt".to_owned()));
@@ -53,8 +59,10 @@ async fn queued_prompt_is_steered_into_the_turn_of_an_agent_that_queues() -> Res
     send_prompt(&http, &id, "hang").await?;
     wait_until_running(&http, &id).await?;
     let queued = queue_prompt(&http, &id, "echo steered").await?;
-    let sent =
-        http.post(&format!("/sessions/{id}/queue/{queued}/send"), &json!({ "steer": true })).await?.expect(200)?;
+    let sent = http
+        .post(&format!("/sessions/{id}/queue/{queued}/send"), &json!({ "steer": true }))
+        .await?
+        .expect(200)?;
     assert_eq!(sent["interrupted"], false);
     wait_until_idle(&http, &id).await?;
     assert!(output_lines(&http, &id).await?.contains(&"steered".to_owned()));
@@ -68,7 +76,8 @@ async fn turns_that_overlap_each_end_and_answer_their_callers() -> Result<()> {
     let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/prompt?wait=10s");
     let watcher = join_session(&host, &id).await?;
-    let first = async { http.post(&path, &json!({ "prompt": "echo first; hang" })).await?.expect(200) };
+    let first =
+        async { http.post(&path, &json!({ "prompt": "echo first; hang" })).await?.expect(200) };
     let steer = async {
         watcher.expect_text("first").await;
         let queued = queue_prompt(&http, &id, "echo second").await?;
@@ -77,7 +86,11 @@ async fn turns_that_overlap_each_end_and_answer_their_callers() -> Result<()> {
         Ok(queued)
     };
     let (first, second): (Value, String) = tokio::try_join!(first, steer)?;
-    assert_eq!((&first["turn"]["state"], &first["turn"]["text"]), (&json!("ended"), &json!("first")), "{first}");
+    assert_eq!(
+        (&first["turn"]["state"], &first["turn"]["text"]),
+        (&json!("ended"), &json!("first")),
+        "{first}"
+    );
     wait_until_idle(&http, &id).await?;
     for prompt in [first["promptId"].as_str().context("no id")?, &second] {
         let turn = http.get(&format!("/sessions/{id}/turns/{prompt}")).await?.expect(200)?;
@@ -102,7 +115,11 @@ async fn forced_interrupt_ends_a_turn_that_ignores_cancels_and_the_queue_goes_on
     let session = wait_until_idle(&http, &id).await?;
     assert_eq!(session["status"], "running");
     let lines = output_lines(&http, &id).await?;
-    assert!(lines.contains(&"── turn-end (cancelled) ──".to_owned()) && lines.concat().contains("after"), "{lines:?}");
+    assert!(
+        lines.contains(&"── turn-end (cancelled) ──".to_owned())
+            && lines.concat().contains("after"),
+        "{lines:?}"
+    );
     let pids: Vec<_> = lines.iter().filter(|line| line.starts_with("pid ")).collect();
     assert!(pids.len() == 2 && pids[0] != pids[1], "another process goes on: {lines:?}");
     assert_eq!(http.post(&path, &json!({ "force": true })).await?.expect(200)?["wasBusy"], false);
@@ -130,7 +147,10 @@ async fn attached_clients_are_listed_with_role_and_time() -> Result<()> {
         let since = client["since"].take();
         assert!(since.as_str().is_some_and(|since| since.ends_with('Z')), "{since}");
     }
-    assert_eq!((&listed[0]["role"], &listed[0]["transport"]), (&json!("controller"), &json!("websocket")));
+    assert_eq!(
+        (&listed[0]["role"], &listed[0]["transport"]),
+        (&json!("controller"), &json!("websocket"))
+    );
     let phone = json!({
         "clientId": "phone", "name": "Phone", "version": "2", "role": "observer", "person": "owner", "since": null,
         "transport": "websocket", "connections": 1,

@@ -14,7 +14,11 @@ use crate::rest::{output_lines, send_prompt, spawn_session, wait_for_session, wa
 use crate::{join_session, scripted_host};
 
 fn list_lines(events: &[TestEvent]) -> Vec<&str> {
-    events.iter().filter(|event| event.name == "line").filter_map(|event| event.data["line"].as_str()).collect()
+    events
+        .iter()
+        .filter(|event| event.name == "line")
+        .filter_map(|event| event.data["line"].as_str())
+        .collect()
 }
 
 /// Runs a script in a new session and kills the session.
@@ -46,15 +50,25 @@ async fn status_turn_and_ask_events_are_sent_beside_lines() -> Result<()> {
     let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let sent = send_prompt(&http, &id, "ask").await?;
-    wait_for_session(&http, &id, "a question", |session| session["turn"] == "awaiting_input").await?;
+    wait_for_session(&http, &id, "a question", |session| session["turn"] == "awaiting_input")
+        .await?;
     let asks = http.get(&format!("/sessions/{id}/asks")).await?.expect(200)?;
     let ask = &asks["asks"][0]["askId"];
-    http.post(&format!("/sessions/{id}/asks/{ask}"), &json!({ "optionId": "allow_once" })).await?.expect(200)?;
+    http.post(&format!("/sessions/{id}/asks/{ask}"), &json!({ "optionId": "allow_once" }))
+        .await?
+        .expect(200)?;
     wait_until_idle(&http, &id).await?;
     http.post_empty(&format!("/sessions/{id}/kill")).await?.expect(200)?;
-    let events = http.open_stream(&format!("/sessions/{id}/stream"), None).await?.read_rest().await?;
-    let told: Vec<(&str, &Value)> =
-        events.iter().filter(|event| event.name != "line").map(|event| (event.name.as_str(), &event.data)).collect();
+    let events = http
+        .open_stream(&format!("/sessions/{id}/stream"), None)
+        .await?
+        .read_rest()
+        .await?;
+    let told: Vec<(&str, &Value)> = events
+        .iter()
+        .filter(|event| event.name != "line")
+        .map(|event| (event.name.as_str(), &event.data))
+        .collect();
     let names: Vec<&str> = told.iter().map(|(name, _)| *name).collect();
     assert_eq!(names, ["status", "status", "turn", "ask", "ask", "turn", "status"], "{told:?}");
     assert_eq!(told[0].1, &json!({ "status": "starting" }));
@@ -64,10 +78,12 @@ async fn status_turn_and_ask_events_are_sent_beside_lines() -> Result<()> {
         (&told[3].1["askId"], &told[3].1["open"], &told[3].1["kind"]),
         (ask, &json!(true), &json!("permission"))
     );
-    let closed =
-        json!({ "askId": ask, "open": false, "kind": "permission", "outcome": "answered", "optionId": "allow_once" });
+    let closed = json!({ "askId": ask, "open": false, "kind": "permission", "outcome": "answered", "optionId": "allow_once" });
     assert_eq!(told[4].1, &closed);
-    assert_eq!(told[5].1, &json!({ "turn": "ended", "promptId": sent["promptId"], "stopReason": "end_turn" }));
+    assert_eq!(
+        told[5].1,
+        &json!({ "turn": "ended", "promptId": sent["promptId"], "stopReason": "end_turn" })
+    );
     assert_eq!(told[6].1, &json!({ "status": "killed", "endReason": "user" }));
     Ok(())
 }
@@ -77,8 +93,15 @@ async fn the_end_of_a_turn_comes_after_its_last_line() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);
     let id = run_and_kill(&http, &host, "echo no line break").await?;
-    let events = http.open_stream(&format!("/sessions/{id}/stream"), None).await?.read_rest().await?;
-    let end = events.iter().position(|event| event.data["turn"] == "ended").context("no end")?;
+    let events = http
+        .open_stream(&format!("/sessions/{id}/stream"), None)
+        .await?
+        .read_rest()
+        .await?;
+    let end = events
+        .iter()
+        .position(|event| event.data["turn"] == "ended")
+        .context("no end")?;
     let last = events.iter().rposition(|event| event.name == "line").context("no line")?;
     assert!(last < end, "{events:?}");
     Ok(())
@@ -100,7 +123,11 @@ async fn stream_ends_with_the_session_and_a_reconnect_gets_no_events() -> Result
     let after = http.send("GET", &path, &[("last-event-id", &mark)], "").await?;
     assert_eq!((after.status, after.body.as_str()), (204, ""));
     assert_eq!(http.get(&format!("{path}?after={mark}")).await?.status, 204);
-    assert_eq!(http.open_stream(&path, None).await?.read_rest().await?, all, "from the beginning it is all there");
+    assert_eq!(
+        http.open_stream(&path, None).await?.read_rest().await?,
+        all,
+        "from the beginning it is all there"
+    );
     Ok(())
 }
 
@@ -114,7 +141,8 @@ async fn stream_stays_open_while_the_session_sleeps() -> Result<()> {
     send_prompt(&http, &id, "echo bye; crash 5").await?;
     let ended = first.expect("the end", |event| event.data["status"] == "exited").await?;
     let mark = ended.id.context("no id")?;
-    let mut second = http.open_stream(&path, Some(&mark)).await.context("a reader that comes back")?;
+    let mut second =
+        http.open_stream(&path, Some(&mark)).await.context("a reader that comes back")?;
     send_prompt(&http, &id, "echo back again").await?;
     for events in [&mut first, &mut second] {
         events.expect_line("back again").await?;
@@ -122,7 +150,11 @@ async fn stream_stays_open_while_the_session_sleeps() -> Result<()> {
     http.post_empty(&format!("/sessions/{id}/kill")).await?.expect(200)?;
     for events in [&mut first, &mut second] {
         let last = events.read_rest().await?.pop().context("no end")?;
-        assert_eq!(last.data, json!({ "status": "killed", "endReason": "user" }), "a killed session stays dead");
+        assert_eq!(
+            last.data,
+            json!({ "status": "killed", "endReason": "user" }),
+            "a killed session stays dead"
+        );
     }
     Ok(())
 }
@@ -147,7 +179,12 @@ async fn prompts_and_plans_are_lines_where_a_reader_asks_for_them() -> Result<()
     let http = RestClient::new(&host);
     let id = run_and_kill(&http, &host, "plan; echo done").await?;
     let lines = |answer: Value| -> Vec<String> {
-        answer["lines"].as_array().into_iter().flatten().filter_map(|line| line.as_str().map(str::to_owned)).collect()
+        answer["lines"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|line| line.as_str().map(str::to_owned))
+            .collect()
     };
     let output = format!("/sessions/{id}/output");
     let plain = lines(http.get(&output).await?.expect(200)?);
@@ -201,7 +238,8 @@ async fn every_last_event_id_resumes_without_gap_or_duplicate() -> Result<()> {
 
 #[tokio::test]
 async fn a_reader_that_comes_back_during_a_turn_goes_on_after_a_restart_too() -> Result<()> {
-    let mut host = scripted_host(&["--resume"])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
+    let mut host =
+        scripted_host(&["--resume"])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/stream");
@@ -219,7 +257,8 @@ async fn a_reader_that_comes_back_during_a_turn_goes_on_after_a_restart_too() ->
     let http = RestClient::new(&host);
     let mut rest = http.open_stream(&path, Some(&mark)).await?;
     rest.expect_line("two").await?;
-    rest.expect("the end", |event| event.data["endReason"] == "host_restarted").await?;
+    rest.expect("the end", |event| event.data["endReason"] == "host_restarted")
+        .await?;
     Ok(())
 }
 
@@ -233,8 +272,15 @@ async fn an_id_that_the_log_does_not_hold_is_409() -> Result<()> {
         let answer = http.send("GET", &path, &[("last-event-id", unknown)], "").await?;
         assert_eq!(answer.status_and_code(), (409, "unknown_event".to_owned()), "{unknown}");
     }
-    assert_eq!(http.send("GET", &path, &[("last-event-id", "")], "").await?.status, 200, "nothing yet is no id");
-    assert_eq!(http.get("/sessions/none/stream").await?.status_and_code(), (404, "unknown_session".to_owned()));
+    assert_eq!(
+        http.send("GET", &path, &[("last-event-id", "")], "").await?.status,
+        200,
+        "nothing yet is no id"
+    );
+    assert_eq!(
+        http.get("/sessions/none/stream").await?.status_and_code(),
+        (404, "unknown_session".to_owned())
+    );
     Ok(())
 }
 
@@ -275,10 +321,14 @@ async fn every_reader_of_the_list_is_told_of_a_stop_that_follows_a_change_at_onc
     let rename = async |title: &str| {
         let body = json!({ "title": title }).to_string();
         let headers = [("content-type", "application/json")];
-        http.send("PATCH", &format!("/sessions/{id}"), &headers, &body).await?.expect(200)
+        http.send("PATCH", &format!("/sessions/{id}"), &headers, &body)
+            .await?
+            .expect(200)
     };
     rename("renamed").await?;
-    readers[0].expect("the change", |event| event.data["title"] == "renamed").await?;
+    readers[0]
+        .expect("the change", |event| event.data["title"] == "renamed")
+        .await?;
     rename("renamed again").await?;
     http.post_empty("/stop").await?.expect(202)?;
     for mut events in readers {
@@ -312,7 +362,10 @@ async fn several_readers_see_the_same() -> Result<()> {
 async fn open_unread_stream(host: &TestHost, path: &str) -> Result<tokio::net::TcpStream> {
     let authority = host.url().trim_start_matches("http://");
     let mut socket = tokio::net::TcpStream::connect(authority).await?;
-    let head = format!("GET {path} HTTP/1.1\r\nhost: {authority}\r\nauthorization: Bearer {}\r\n\r\n", host.token());
+    let head = format!(
+        "GET {path} HTTP/1.1\r\nhost: {authority}\r\nauthorization: Bearer {}\r\n\r\n",
+        host.token()
+    );
     socket.write_all(head.as_bytes()).await?;
     // The response has begun.
     socket.read_exact(&mut [0; 1]).await?;
@@ -328,8 +381,10 @@ async fn stalled_reader_uses_little_memory_and_blocks_no_other_client() -> Resul
     let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/stream");
-    let (_one, _other) =
-        (open_unread_stream(&host, &path).await?, open_unread_stream(&host, "/sessions/stream").await?);
+    let (_one, _other) = (
+        open_unread_stream(&host, &path).await?,
+        open_unread_stream(&host, "/sessions/stream").await?,
+    );
     let before = host.rss_kib().context("no memory")?;
     send_prompt(&http, &id, "stream 20000 1000").await?;
     let mut events = http.open_stream(&path, None).await?;
@@ -360,8 +415,12 @@ async fn a_silent_stream_has_a_comment_every_25_to_30_seconds() -> Result<()> {
     };
     let began = std::time::Instant::now();
     let pauses = PauseWatch::start();
-    let both =
-        async { tokio::try_join!(comment(format!("/sessions/{id}/stream")), comment("/sessions/stream".to_owned())) };
+    let both = async {
+        tokio::try_join!(
+            comment(format!("/sessions/{id}/stream")),
+            comment("/sessions/stream".to_owned())
+        )
+    };
     tokio::time::timeout(2 * WAIT_LIMIT, both).await.context("no comment")??;
     pauses.expect_within(Duration::from_secs(30), "the comment")?;
     assert!(began.elapsed() >= Duration::from_secs(20), "not all the time");
@@ -388,11 +447,16 @@ async fn the_stream_of_all_sessions_begins_with_a_snapshot_and_tells_changes() -
     let first = spawn_session(&http, &host).await?;
     let mut events = http.open_stream("/sessions/stream", None).await?;
     let snapshot = events.next().await?.context("nothing came")?;
-    assert_eq!((snapshot.name.as_str(), &snapshot.data["sessions"][0]["id"]), ("snapshot", &json!(first)));
+    assert_eq!(
+        (snapshot.name.as_str(), &snapshot.data["sessions"][0]["id"]),
+        ("snapshot", &json!(first))
+    );
     let second = spawn_session(&http, &host).await?;
     let of = |id: &str, member: &str, value: &str| {
         let (id, member, value) = (id.to_owned(), member.to_owned(), value.to_owned());
-        move |event: &TestEvent| event.name == "session" && event.data["id"] == id && event.data[&member] == value
+        move |event: &TestEvent| {
+            event.name == "session" && event.data["id"] == id && event.data[&member] == value
+        }
     };
     events.expect("the new one", of(&second, "status", "running")).await?;
     send_prompt(&http, &first, "ask").await?;
@@ -404,8 +468,17 @@ async fn the_stream_of_all_sessions_begins_with_a_snapshot_and_tells_changes() -
     http.delete(&format!("/sessions/{second}")).await?.expect(200)?;
     let gone = events.expect("its being forgotten", |event| event.name == "forgotten").await?;
     assert_eq!(gone.data, json!({ "id": second }));
-    let again = http.open_stream("/sessions/stream", None).await?.next().await?.context("nothing came")?;
-    assert_eq!(again.data["sessions"].as_array().map(Vec::len), Some(1), "a reconnect gets a new snapshot");
+    let again = http
+        .open_stream("/sessions/stream", None)
+        .await?
+        .next()
+        .await?
+        .context("nothing came")?;
+    assert_eq!(
+        again.data["sessions"].as_array().map(Vec::len),
+        Some(1),
+        "a reconnect gets a new snapshot"
+    );
     Ok(())
 }
 
@@ -446,7 +519,8 @@ async fn output_gives_the_last_lines() -> Result<()> {
     http.post_empty(&format!("/sessions/{id}/kill")).await?.expect(200)?;
     let id_of_last = last["lastEventId"].as_str().context("no id")?;
     let mut events = http.open_stream(&format!("/sessions/{id}/stream"), Some(id_of_last)).await?;
-    let names: Vec<String> = events.read_rest().await?.into_iter().map(|event| event.name).collect();
+    let names: Vec<String> =
+        events.read_rest().await?.into_iter().map(|event| event.name).collect();
     assert!(!names.contains(&"line".to_owned()), "no line comes twice: {names:?}");
     Ok(())
 }
@@ -462,7 +536,11 @@ async fn events_are_the_log_as_it_is_stored_in_pages() -> Result<()> {
     loop {
         let answer = http.get(&format!("/sessions/{id}/events?limit=3{after}")).await?;
         if answer.body.contains("novel") {
-            assert!(answer.body.contains(r#""n":1.10"#), "numbers keep their spelling: {}", answer.body);
+            assert!(
+                answer.body.contains(r#""n":1.10"#),
+                "numbers keep their spelling: {}",
+                answer.body
+            );
         }
         let page = answer.expect(200)?;
         for event in page["events"].as_array().context("no list")? {

@@ -12,12 +12,33 @@ use crate::{add_scripted_agent, scripted_host};
 
 const PNG: &str = "\u{89}PNG";
 
-async fn upload(http: &RestClient, id: &str, name: &str, kind: &str, data: &str) -> Result<RestAnswer> {
-    http.send("POST", &format!("/sessions/{id}/uploads?name={name}"), &[("content-type", kind)], data).await
+async fn upload(
+    http: &RestClient,
+    id: &str,
+    name: &str,
+    kind: &str,
+    data: &str,
+) -> Result<RestAnswer> {
+    http.send(
+        "POST",
+        &format!("/sessions/{id}/uploads?name={name}"),
+        &[("content-type", kind)],
+        data,
+    )
+    .await
 }
 
-async fn upload_id(http: &RestClient, id: &str, name: &str, kind: &str, data: &str) -> Result<String> {
-    Ok(upload(http, id, name, kind, data).await?.expect(201)?["id"].as_str().context("no id")?.to_owned())
+async fn upload_id(
+    http: &RestClient,
+    id: &str,
+    name: &str,
+    kind: &str,
+    data: &str,
+) -> Result<String> {
+    Ok(upload(http, id, name, kind, data).await?.expect(201)?["id"]
+        .as_str()
+        .context("no id")?
+        .to_owned())
 }
 
 /// Returns the content of the prompts that the agent got.
@@ -40,7 +61,9 @@ async fn uploads_become_content_that_the_agent_takes() -> Result<()> {
     let blocks = json!([
         { "type": "text", "text": "echo thanks" }, { "type": "upload", "id": note }, { "type": "upload", "id": gif },
     ]);
-    http.post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": blocks })).await?.expect(200)?;
+    http.post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": blocks }))
+        .await?
+        .expect(200)?;
     wait_until_idle(&http, &id).await?;
     let prompt = prompts(&recording)?.pop().context("no prompt")?;
     assert_eq!(prompt[0], json!({ "type": "text", "text": "echo thanks" }));
@@ -62,7 +85,11 @@ async fn unusable_uploads_are_refused() -> Result<()> {
     let http = RestClient::new(&host);
     let (id, other) = (spawn_session(&http, &host).await?, spawn_session(&http, &host).await?);
     assert_eq!(upload(&http, &id, "a", "text/plain", "").await?.status, 422, "empty");
-    assert_eq!(upload(&http, &id, "a%2Fb", "text/plain", "x").await?.status, 422, "a slash in the name");
+    assert_eq!(
+        upload(&http, &id, "a%2Fb", "text/plain", "x").await?.status,
+        422,
+        "a slash in the name"
+    );
     let kept = upload(&http, &id, "a", "image/png", PNG).await?.expect(201)?;
     assert_eq!(kept["mimeType"], "application/octet-stream", "the bytes decide");
     let theirs = upload_id(&http, &other, "a", "text/plain", "x").await?;
@@ -78,7 +105,9 @@ async fn unusable_uploads_are_refused() -> Result<()> {
     let blind_http = RestClient::new(&blind_host);
     let start = json!({ "adapter": "blind", "cwd": blind_host.directory() });
     let blind = blind_http.post("/sessions/agent", &start).await?.expect(201)?["id"].take();
-    let refused = upload(&blind_http, blind.as_str().context("no id")?, "a.gif", "image/gif", "GIF89a").await?;
+    let refused =
+        upload(&blind_http, blind.as_str().context("no id")?, "a.gif", "image/gif", "GIF89a")
+            .await?;
     assert_eq!(refused.status_and_code(), (422, "content_not_accepted".to_owned()));
     let observer = caller_with_role(&host, "observer")?;
     assert_eq!(upload(&observer, &id, "a", "text/plain", "x").await?.status, 403);

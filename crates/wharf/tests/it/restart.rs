@@ -27,7 +27,9 @@ fn kill_point(dice: &mut TestRandom) -> u64 {
 #[tokio::test]
 async fn updates_seen_before_kill_9_are_replayed() -> Result<()> {
     kill_during_bursts(
-        scripted_host(&["--no-load"])?.without_keepers(crate::TURN_IS_CUT).start_host()?,
+        scripted_host(&["--no-load"])?
+            .without_keepers(crate::TURN_IS_CUT)
+            .start_host()?,
         KILL_ROUNDS,
         false,
     )
@@ -69,10 +71,16 @@ async fn kill_during_kept_burst(host: &mut TestHost, kill_at: u64) -> Result<()>
         shown.extend(raw_client::index(&frame).is_some().then_some(frame));
     }
     ensure!(shown.starts_with(&seen), "{} updates were seen, and others are replayed", seen.len());
-    let in_order = shown.iter().enumerate().all(|(place, frame)| raw_client::index(frame) == Some(place as u64));
+    let in_order = shown
+        .iter()
+        .enumerate()
+        .all(|(place, frame)| raw_client::index(frame) == Some(place as u64));
     ensure!(in_order, "the updates are not in order");
     assert_eq!(log::list_events(host, &session, "prompt_ended")?.len(), 0, "the turn goes on");
-    RestClient::new(host).post_empty(&format!("/sessions/{session}/kill")).await?.expect(200)?;
+    RestClient::new(host)
+        .post_empty(&format!("/sessions/{session}/kill"))
+        .await?
+        .expect(200)?;
     Ok(())
 }
 
@@ -81,7 +89,9 @@ async fn see_burst_until_kill(host: &mut TestHost, kill_at: u64) -> Result<(Stri
     let cwd = cwd(host)?;
     let mut client = RawClient::open(host).await?;
     let session = client.new_session(&cwd).await?;
-    client.send_prompt(2, &session, &format!("burst {BURST_UPDATES} 40; hang")).await?;
+    client
+        .send_prompt(2, &session, &format!("burst {BURST_UPDATES} 40; hang"))
+        .await?;
     let mut seen = Vec::new();
     while (seen.len() as u64) < kill_at {
         seen.push(client.next().await?.context("the connection ended before the kill")?);
@@ -115,7 +125,10 @@ async fn kill_during_burst(host: &mut TestHost, kill_at: u64, comes_back: bool) 
     for (place, (before, after)) in seen.iter().zip(&replayed).enumerate() {
         ensure!(before == after, "update {place} was {before} and is {after}");
     }
-    let in_order = replayed.iter().enumerate().all(|(place, frame)| raw_client::index(frame) == Some(place as u64));
+    let in_order = replayed
+        .iter()
+        .enumerate()
+        .all(|(place, frame)| raw_client::index(frame) == Some(place as u64));
     ensure!(in_order, "the replay is not in order");
     check_log(host, &session, replayed.len())?;
     client.send_prompt(2, &session, "echo still there?").await?;
@@ -147,16 +160,24 @@ async fn read_replay(client: &mut RawClient) -> Result<Vec<String>> {
 /// Checks that the log has no gap, one end of the interrupted turn and one end of the session.
 fn check_log(host: &TestHost, session: &str, updates: usize) -> Result<()> {
     let records = log::read_records(host, session)?;
-    let gapless = records.iter().enumerate().all(|(place, record)| record["seq"] == place as u64 + 1);
+    let gapless = records
+        .iter()
+        .enumerate()
+        .all(|(place, record)| record["seq"] == place as u64 + 1);
     ensure!(gapless, "the log has a gap");
     let of = |kind: &str| -> Vec<&Value> {
-        records.iter().map(|record| &record["event"]).filter(|event| event["kind"] == kind).collect()
+        records
+            .iter()
+            .map(|record| &record["event"])
+            .filter(|event| event["kind"] == kind)
+            .collect()
     };
     assert_eq!(of("agent_updated").len(), updates);
     let ends: Vec<&Value> = of("prompt_ended").iter().map(|event| &event["end"]["how"]).collect();
     assert_eq!(ends, ["host_restarted"]);
     let endings: Vec<&Value> = of("ended").iter().map(|event| &event["ending"]).collect();
-    let ended: Vec<(&Value, &Value)> = endings.iter().map(|ending| (&ending["status"], &ending["reason"])).collect();
+    let ended: Vec<(&Value, &Value)> =
+        endings.iter().map(|ending| (&ending["status"], &ending["reason"])).collect();
     assert_eq!(ended, [(&Value::from("killed"), &Value::from("host_restarted"))]);
     let first_epoch = records.first().and_then(|record| record["epoch"].as_u64());
     let last_epoch = records.last().and_then(|record| record["epoch"].as_u64());
@@ -166,15 +187,23 @@ fn check_log(host: &TestHost, session: &str, updates: usize) -> Result<()> {
 
 #[tokio::test]
 async fn queued_prompts_and_asks_end_when_the_agent_cannot_come_back() -> Result<()> {
-    let mut host = scripted_host(&["--no-load"])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
+    let mut host = scripted_host(&["--no-load"])?
+        .without_keepers(crate::TURN_IS_CUT)
+        .start_host()?;
     let (client, session) = crate::open_session(&host).await?;
     let _asking = client.start_prompt(&session, "ask").await;
     client.expect_request("session/request_permission").await;
     let _waiting = client.start_prompt(&session, "echo later").await;
-    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("later")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| {
+        event["frame"].to_string().contains("later")
+    })
+    .await?;
     host.restart()?;
     let loaded = crate::join_session(&host, &session).await?;
-    let asked_again = loaded.received_frames().iter().any(|frame| frame.method() == "session/request_permission");
+    let asked_again = loaded
+        .received_frames()
+        .iter()
+        .any(|frame| frame.method() == "session/request_permission");
     assert!(!asked_again, "an ask of an agent that is gone");
     let resolved = log::list_events(&host, &session, "ask_resolved")?;
     let outcomes: Vec<&Value> = resolved.iter().map(|event| &event["outcome"]["how"]).collect();

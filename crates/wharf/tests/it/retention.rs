@@ -23,7 +23,8 @@ async fn wait_until_forgotten(http: &RestClient, id: &str) -> Result<()> {
 
 #[tokio::test]
 async fn idle_sessions_sleep_when_their_controller_has_left() -> Result<()> {
-    let host = add_section(scripted_host(&["--resume"])?, "[session]\nsleep_after = \"300ms\"").start_host()?;
+    let host = add_section(scripted_host(&["--resume"])?, "[session]\nsleep_after = \"300ms\"")
+        .start_host()?;
     let http = RestClient::new(&host);
     let (left, kept) = (spawn_session(&http, &host).await?, spawn_session(&http, &host).await?);
     let (controller, other) = (connect_client(&host).await?, connect_client(&host).await?);
@@ -35,11 +36,18 @@ async fn idle_sessions_sleep_when_their_controller_has_left() -> Result<()> {
     }
     other.close().await;
     let observer = connect_observer(&host).await?;
-    observer.call_method("session/attach", json!({ "sessionId": left, "role": "observer" })).await?;
-    let asleep = wait_for_session(&http, &left, "sleep", |session| session["status"] == "killed").await?;
+    observer
+        .call_method("session/attach", json!({ "sessionId": left, "role": "observer" }))
+        .await?;
+    let asleep =
+        wait_for_session(&http, &left, "sleep", |session| session["status"] == "killed").await?;
     let message = asleep["message"].as_str().context("no message")?;
     ensure!(asleep["endReason"] == "idle" && message.contains("session.sleep_after"), "{asleep}");
-    assert_eq!(http.get(&format!("/sessions/{kept}")).await?.expect(200)?["status"], "running", "it is attended");
+    assert_eq!(
+        http.get(&format!("/sessions/{kept}")).await?.expect(200)?["status"],
+        "running",
+        "it is attended"
+    );
     controller.close().await;
     wait_for_session(&http, &kept, "sleep", |session| session["status"] == "killed").await?;
     send_prompt(&http, &kept, "echo after").await?;
@@ -50,7 +58,8 @@ async fn idle_sessions_sleep_when_their_controller_has_left() -> Result<()> {
 
 #[tokio::test]
 async fn process_in_the_background_keeps_a_session_awake() -> Result<()> {
-    let host = add_section(scripted_host(&["--resume"])?, "[session]\nsleep_after = \"300ms\"").start_host()?;
+    let host = add_section(scripted_host(&["--resume"])?, "[session]\nsleep_after = \"300ms\"")
+        .start_host()?;
     let http = RestClient::new(&host);
     let (busy, idle) = (spawn_session(&http, &host).await?, spawn_session(&http, &host).await?);
     send_prompt(&http, &busy, "sh sleep 600 >/dev/null 2>&1 & echo $!").await?;
@@ -67,22 +76,32 @@ async fn process_in_the_background_keeps_a_session_awake() -> Result<()> {
 
 #[tokio::test]
 async fn ended_sessions_are_forgotten_as_retention_says() -> Result<()> {
-    let dry = add_section(scripted_host(&["--resume"])?, "[retention]\nkeep_for = \"200ms\"\ndry_run = true");
+    let dry = add_section(
+        scripted_host(&["--resume"])?,
+        "[retention]\nkeep_for = \"200ms\"\ndry_run = true",
+    );
     let mut host = dry.start_host()?;
     let http = RestClient::new(&host);
-    let (ended, archived, lives) =
-        (spawn_session(&http, &host).await?, spawn_session(&http, &host).await?, spawn_session(&http, &host).await?);
+    let (ended, archived, lives) = (
+        spawn_session(&http, &host).await?,
+        spawn_session(&http, &host).await?,
+        spawn_session(&http, &host).await?,
+    );
     for id in [&ended, &archived, &lives] {
         send_prompt(&http, id, "echo said").await?;
         wait_until_idle(&http, id).await?;
     }
     let json_type = [("content-type", "application/json")];
-    http.send("PATCH", &format!("/sessions/{archived}"), &json_type, r#"{"archived":true}"#).await?.expect(200)?;
+    http.send("PATCH", &format!("/sessions/{archived}"), &json_type, r#"{"archived":true}"#)
+        .await?
+        .expect(200)?;
     for id in [&ended, &archived] {
         http.post_empty(&format!("/sessions/{id}/kill")).await?.expect(200)?;
     }
     let told = |stderr: String| stderr.contains("would be forgotten").then_some(stderr);
-    let told = poll_until(WAIT_LIMIT, || Ok(told(host.read_stderr()))).await?.context("nothing was logged")?;
+    let told = poll_until(WAIT_LIMIT, || Ok(told(host.read_stderr())))
+        .await?
+        .context("nothing was logged")?;
     ensure!(told.contains(&ended) && !told.contains("a session was forgotten"), "{told}");
     assert_eq!(http.get(&format!("/sessions/{ended}")).await?.status, 200, "it was a dry run");
 
@@ -99,7 +118,8 @@ async fn ended_sessions_are_forgotten_as_retention_says() -> Result<()> {
 
 #[tokio::test]
 async fn sessions_that_were_never_prompted_are_forgotten() -> Result<()> {
-    let host = add_section(scripted_host(&["--no-load"])?, "[session]\nunused_ttl = \"500ms\"").start_host()?;
+    let host = add_section(scripted_host(&["--no-load"])?, "[session]\nunused_ttl = \"500ms\"")
+        .start_host()?;
     let http = RestClient::new(&host);
     let client = connect_client(&host).await?;
     let attended = client.new_session(&crate::cwd(&host)?).await?;
@@ -109,7 +129,11 @@ async fn sessions_that_were_never_prompted_are_forgotten() -> Result<()> {
     let used = used["id"].as_str().context("no id")?;
     let unused = spawn_session(&http, &host).await?;
     wait_until_forgotten(&http, &unused).await?;
-    assert_eq!(http.get(&format!("/sessions/{attended}")).await?.expect(200)?["status"], "running", "it has a client");
+    assert_eq!(
+        http.get(&format!("/sessions/{attended}")).await?.expect(200)?["status"],
+        "running",
+        "it has a client"
+    );
     client.close().await;
     wait_until_forgotten(&http, &attended).await?;
     assert_eq!(http.get(&format!("/sessions/{used}")).await?.expect(200)?["status"], "running");

@@ -15,7 +15,8 @@ use crate::scopes::{register_workspace, workspace_caller};
 use crate::scripted_host;
 
 /// A script with rows of many kinds, among them a tool call that a later turn ends.
-const FIRST_SCRIPT: &str = "tool-open slow; echo one; think two; tool; plan; stream 20 1; echo three";
+const FIRST_SCRIPT: &str =
+    "tool-open slow; echo one; think two; tool; plan; stream 20 1; echo three";
 const LATER_SCRIPT: &str = "echo four; tool-done slow; tool; echo five";
 
 /// A reader as a client is to be written: it applies the events of a stream to the rows that it has.
@@ -80,7 +81,8 @@ impl RowReader {
     fn put_row(&mut self, row: &Value) -> Result<()> {
         let id = row["id"].as_str().context("no id")?;
         let place = row_place(id);
-        let is_older_than_all = self.rows.first_key_value().is_some_and(|(first, _)| place < *first);
+        let is_older_than_all =
+            self.rows.first_key_value().is_some_and(|(first, _)| place < *first);
         match self.rows.get(&place) {
             Some(known) if known["rev"].as_u64() >= row["rev"].as_u64() => {}
             None if is_older_than_all => {
@@ -99,11 +101,21 @@ impl RowReader {
             self.unseen.insert(id.to_owned(), data["rev"].as_u64().context("no rev")?);
             return Ok(());
         };
-        ensure!(row["rev"] == data["from"], "an append from {} to a row of {}", data["from"], row["rev"]);
+        ensure!(
+            row["rev"] == data["from"],
+            "an append from {} to a row of {}",
+            data["from"],
+            row["rev"]
+        );
         let part = usize::try_from(data["part"].as_u64().context("no part")?)?;
         let part = &mut row["parts"][part];
         let end = if name == "tail" { &mut part["cut"]["tail"] } else { &mut part["text"] };
-        *end = format!("{}{}", end.as_str().context("no text")?, data["text"].as_str().context("no text")?).into();
+        *end = format!(
+            "{}{}",
+            end.as_str().context("no text")?,
+            data["text"].as_str().context("no text")?
+        )
+        .into();
         (row["rev"], row["changedAt"]) = (data["rev"].clone(), data["changedAt"].clone());
         Ok(())
     }
@@ -127,7 +139,10 @@ pub(crate) async fn read_all_rows(http: &RestClient, id: &str, limit: usize) -> 
     let (mut rows, mut before) = (Vec::new(), None::<String>);
     loop {
         let cursor = before.map(|before| format!("&before={before}")).unwrap_or_default();
-        let page = http.get(&format!("/sessions/{id}/rows?limit={limit}{cursor}")).await?.expect(200)?;
+        let page = http
+            .get(&format!("/sessions/{id}/rows?limit={limit}{cursor}"))
+            .await?
+            .expect(200)?;
         let mut older = page["rows"].as_array().context("no rows")?.clone();
         older.append(&mut rows);
         rows = older;
@@ -139,11 +154,16 @@ pub(crate) async fn read_all_rows(http: &RestClient, id: &str, limit: usize) -> 
 }
 
 /// Applies events until the turn's last row has come.
-async fn follow_turn(events: &mut TestEventStream, reader: &mut RowReader, prompt: &str) -> Result<()> {
+async fn follow_turn(
+    events: &mut TestEventStream,
+    reader: &mut RowReader,
+    prompt: &str,
+) -> Result<()> {
     loop {
         let event = events.next().await?.context("the stream has ended")?;
         reader.apply(&event)?;
-        let ended = event.name == "row" && event.data["kind"] == "turn_end" && event.data["turn"] == prompt;
+        let ended =
+            event.name == "row" && event.data["kind"] == "turn_end" && event.data["turn"] == prompt;
         if ended {
             // The batch is complete with the event that has an id.
             let mut last = event;
@@ -194,7 +214,11 @@ async fn stream_applied_to_its_page_equals_a_fresh_page() -> Result<()> {
         assert!(found.contains(&kind), "no {kind} in {found:?}");
     }
     let slow = rows.iter().find(|row| row["toolCallId"] == "slow").context("no tool call")?;
-    assert_eq!((&slow["state"], &slow["open"]), (&json!("completed"), &json!(false)), "a late update is seen");
+    assert_eq!(
+        (&slow["state"], &slow["open"]),
+        (&json!("completed"), &json!(false)),
+        "a late update is seen"
+    );
     Ok(())
 }
 
@@ -204,17 +228,30 @@ async fn late_update_of_a_row_that_is_not_loaded_is_found_with_its_page() -> Res
     run_prompt(&http, &id, FIRST_SCRIPT).await?;
     let first = http.get(&format!("/sessions/{id}/rows?limit=200")).await?.expect(200)?;
     // The reader has only the end of the transcript when the old row changes.
-    let newest = http.get(&format!("/sessions/{id}/rows?limit=1&kinds=turn_end")).await?.expect(200)?;
+    let newest = http
+        .get(&format!("/sessions/{id}/rows?limit=1&kinds=turn_end"))
+        .await?
+        .expect(200)?;
     let as_of = newest["asOf"].as_str().context("no position")?.to_owned();
     let mut reader = RowReader::default();
     reader.load(&newest)?;
-    let mut events = http.open_stream(&format!("/sessions/{id}/rows/stream?after={as_of}"), None).await?;
+    let mut events = http
+        .open_stream(&format!("/sessions/{id}/rows/stream?after={as_of}"), None)
+        .await?;
     let sent = send_prompt(&http, &id, LATER_SCRIPT).await?;
     follow_turn(&mut events, &mut reader, sent["promptId"].as_str().context("no id")?).await?;
     reader.load(&first)?;
     let all = read_all_rows(&http, &id, 200).await?;
-    assert_eq!(reader.stale.len(), 1, "the row of the slow tool call has changed meanwhile: {:?}", reader.stale);
-    let fresh = http.get(&format!("/sessions/{id}/rows/{}", reader.stale[0])).await?.expect(200)?;
+    assert_eq!(
+        reader.stale.len(),
+        1,
+        "the row of the slow tool call has changed meanwhile: {:?}",
+        reader.stale
+    );
+    let fresh = http
+        .get(&format!("/sessions/{id}/rows/{}", reader.stale[0]))
+        .await?
+        .expect(200)?;
     reader.put_row(&fresh)?;
     assert_eq!(reader.rows(), all);
     Ok(())
@@ -254,7 +291,9 @@ async fn rows_that_the_database_has_damaged_are_made_anew() -> Result<()> {
     let path = host.state_dir().join("transcript.db");
     let mut bytes = std::fs::read(&path)?;
     let row = br#"{"id":"1-"#;
-    let found: Vec<usize> = (0..bytes.len() - row.len()).filter(|at| bytes[*at..].starts_with(row)).collect();
+    let found: Vec<usize> = (0..bytes.len() - row.len())
+        .filter(|at| bytes[*at..].starts_with(row))
+        .collect();
     assert!(!found.is_empty(), "no row is in the database");
     for at in found {
         bytes[at] = b'x';
@@ -316,21 +355,39 @@ async fn every_position_of_a_stream_resumes_to_the_same_rows_even_after_a_restar
 async fn pages_begin_with_a_turn_and_cover_every_row_once() -> Result<()> {
     let (_host, http, id) = start_session().await?;
     for turn in 0..5 {
-        run_prompt(&http, &id, &format!("echo {turn}; tool; think more; tool-open t{turn}; echo end")).await?;
+        run_prompt(
+            &http,
+            &id,
+            &format!("echo {turn}; tool; think more; tool-open t{turn}; echo end"),
+        )
+        .await?;
     }
     let all = read_all_rows(&http, &id, 200).await?;
     for limit in [1, 3, 4, 7, 30] {
         assert_eq!(read_all_rows(&http, &id, limit).await?, all, "limit {limit}");
     }
     let page = http.get(&format!("/sessions/{id}/rows?limit=4")).await?.expect(200)?;
-    assert_eq!((&page["midTurn"], &page["rows"][0]["kind"]), (&json!(false), &json!("prompt")), "{page}");
+    assert_eq!(
+        (&page["midTurn"], &page["rows"][0]["kind"]),
+        (&json!(false), &json!("prompt")),
+        "{page}"
+    );
     assert!(page["state"]["session"]["id"] == json!(id), "the newest page has the state");
     let page = http.get(&format!("/sessions/{id}/rows?limit=1")).await?.expect(200)?;
-    assert_eq!((&page["midTurn"], page["rows"].as_array().map(Vec::len)), (&json!(true), Some(1)), "{page}");
+    assert_eq!(
+        (&page["midTurn"], page["rows"].as_array().map(Vec::len)),
+        (&json!(true), Some(1)),
+        "{page}"
+    );
     let last_prompt = all.iter().rfind(|row| row["kind"] == "prompt").context("no prompt")?;
-    assert_eq!(page["turnHead"], json!({ "id": last_prompt["id"], "summary": last_prompt["summary"] }));
-    let (mut forward, mut path) =
-        (Vec::new(), format!("/sessions/{id}/rows?around={}&limit=2", all[0]["id"].as_str().unwrap_or_default()));
+    assert_eq!(
+        page["turnHead"],
+        json!({ "id": last_prompt["id"], "summary": last_prompt["summary"] })
+    );
+    let (mut forward, mut path) = (
+        Vec::new(),
+        format!("/sessions/{id}/rows?around={}&limit=2", all[0]["id"].as_str().unwrap_or_default()),
+    );
     loop {
         let page = http.get(&path).await?.expect(200)?;
         forward.extend(page["rows"].as_array().context("no rows")?.iter().cloned());
@@ -350,24 +407,40 @@ async fn pages_are_selected_by_row_turn_and_kind() -> Result<()> {
     let prompt = run_prompt(&http, &id, "echo second; tool; think x").await?;
     run_prompt(&http, &id, "echo third; tool").await?;
     let all = read_all_rows(&http, &id, 200).await?;
-    let of_turn: Vec<Value> = all.iter().filter(|row| row["turn"] == json!(prompt)).cloned().collect();
+    let of_turn: Vec<Value> =
+        all.iter().filter(|row| row["turn"] == json!(prompt)).cloned().collect();
     let page = http.get(&format!("/sessions/{id}/rows?turn={prompt}")).await?.expect(200)?;
     assert_eq!(
         (page["rows"].as_array(), &page["before"], &page["after"]),
         (Some(&of_turn), &Value::Null, &Value::Null)
     );
-    let first = http.get(&format!("/sessions/{id}/rows?turn={prompt}&limit=2")).await?.expect(200)?;
+    let first = http
+        .get(&format!("/sessions/{id}/rows?turn={prompt}&limit=2"))
+        .await?
+        .expect(200)?;
     let after = first["after"].as_str().context("no cursor")?;
-    let rest = http.get(&format!("/sessions/{id}/rows?turn={prompt}&after={after}")).await?.expect(200)?;
+    let rest = http
+        .get(&format!("/sessions/{id}/rows?turn={prompt}&after={after}"))
+        .await?
+        .expect(200)?;
     assert_eq!(rest["rows"].as_array().map(Vec::as_slice), Some(&of_turn[2..]));
     let tools: Vec<Value> = all.iter().filter(|row| row["kind"] == "tool").cloned().collect();
-    let page = http.get(&format!("/sessions/{id}/rows?kinds=tool&limit=2")).await?.expect(200)?;
+    let page = http
+        .get(&format!("/sessions/{id}/rows?kinds=tool&limit=2"))
+        .await?
+        .expect(200)?;
     assert_eq!(page["rows"].as_array().map(Vec::as_slice), Some(&tools[1..]));
     let before = page["before"].as_str().context("no cursor")?;
-    let page = http.get(&format!("/sessions/{id}/rows?kinds=tool&limit=2&before={before}")).await?.expect(200)?;
+    let page = http
+        .get(&format!("/sessions/{id}/rows?kinds=tool&limit=2&before={before}"))
+        .await?
+        .expect(200)?;
     assert_eq!(page["rows"].as_array().map(Vec::as_slice), Some(&tools[..1]));
     let middle = of_turn[1]["id"].as_str().context("no id")?;
-    let page = http.get(&format!("/sessions/{id}/rows?around={middle}&limit=4")).await?.expect(200)?;
+    let page = http
+        .get(&format!("/sessions/{id}/rows?around={middle}&limit=4"))
+        .await?
+        .expect(200)?;
     assert!(page["rows"].as_array().is_some_and(|rows| rows.contains(&of_turn[1])), "{page}");
     assert!(page["after"].is_string(), "{page}");
     Ok(())
@@ -399,9 +472,14 @@ async fn cursor_of_another_fold_and_malformed_queries_are_refused() -> Result<()
     assert_eq!(answer.status_and_code(), (422, "invalid_params".to_owned()));
     let lost_point = format!("{fold}.9-3");
     for (after, why) in [("f1.1-3", "fold_changed"), (lost_point.as_str(), "log_cut")] {
-        let mut events = http.open_stream(&format!("/sessions/{id}/rows/stream?after={after}"), None).await?;
+        let mut events = http
+            .open_stream(&format!("/sessions/{id}/rows/stream?after={after}"), None)
+            .await?;
         let reset = events.next().await?.context("no event")?;
-        assert_eq!((reset.name.as_str(), &reset.data["why"], &reset.id), ("reset", &json!(why), &None));
+        assert_eq!(
+            (reset.name.as_str(), &reset.data["why"], &reset.id),
+            ("reset", &json!(why), &None)
+        );
         let page = events.next().await?.context("no event")?;
         assert!(page.name == "page" && page.id.is_some(), "{page:?}");
     }
@@ -430,7 +508,9 @@ async fn stream_of_rows_outlives_the_agent_and_wakes_none() -> Result<()> {
     let mut events = http.open_stream(&format!("/sessions/{id}/rows/stream"), None).await?;
     let page = events.next().await?.context("no page")?;
     assert_eq!(page.data["state"]["session"]["status"], "killed");
-    let reconnected = http.open_stream(&format!("/sessions/{id}/rows/stream"), page.id.as_deref()).await?;
+    let reconnected = http
+        .open_stream(&format!("/sessions/{id}/rows/stream"), page.id.as_deref())
+        .await?;
     drop(reconnected);
     let session = http.get(&format!("/sessions/{id}")).await?.expect(200)?;
     assert_eq!(session["status"], "killed", "reading wakes no agent");
@@ -460,13 +540,17 @@ async fn deleted_session_ends_its_streams_and_leaves_no_rows() -> Result<()> {
     let last = events.read_rest().await?.pop().context("no event")?;
     assert_eq!((last.name.as_str(), &last.data), ("gone", &json!({})));
     both.expect("the end of the rows", |event| event.name == "gone").await?;
-    both.expect("the list", |event| event.name == "forgotten" && event.data["id"] == json!(id)).await?;
+    both.expect("the list", |event| event.name == "forgotten" && event.data["id"] == json!(id))
+        .await?;
     let answer = http.get(&format!("/sessions/{id}/rows")).await?;
     assert_eq!(answer.status_and_code(), (404, "unknown_session".to_owned()));
     drop((events, both));
     for entry in std::fs::read_dir(host.state_dir())? {
         let path = entry?.path();
-        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("transcript.db")) {
+        if path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with("transcript.db"))
+        {
             let bytes = std::fs::read(&path)?;
             let is_left = bytes.windows(6).any(|window| window == b"numbat");
             assert!(!is_left, "{} still has what was said", path.display());
@@ -519,7 +603,8 @@ async fn poll_ends_with_the_first_news_and_the_next_goes_on_there() -> Result<()
         "a reader without a position is not kept waiting"
     );
     assert_eq!(poll(&mut reader, "0s").await?, ["snapshot", "state"], "there is nothing new");
-    let (news, sent) = tokio::join!(poll(&mut reader, "20s"), send_prompt(&http, &id, "echo one; tool"));
+    let (news, sent) =
+        tokio::join!(poll(&mut reader, "20s"), send_prompt(&http, &id, "echo one; tool"));
     assert_ne!(news?, ["snapshot", "state"], "the poll waits for the turn");
     sent?;
     wait_until_idle(&http, &id).await?;
@@ -527,7 +612,11 @@ async fn poll_ends_with_the_first_news_and_the_next_goes_on_there() -> Result<()
     assert_eq!(reader.rows(), read_all_rows(&http, &id, 200).await?);
     // In a quiet session only the beat wakes the stream.
     for _ in 0..3 {
-        assert_eq!(poll(&mut reader, "0s").await?, ["snapshot", "state"], "the poll does not wait for the beat");
+        assert_eq!(
+            poll(&mut reader, "0s").await?,
+            ["snapshot", "state"],
+            "the poll does not wait for the beat"
+        );
     }
     let refused = http.get(&format!("/sessions/stream?rows={id}&wait=soon")).await?;
     assert_eq!(refused.status_and_code(), (422, "invalid_params".to_owned()));
@@ -540,7 +629,8 @@ async fn queue_and_asks_are_in_the_state_of_a_stream() -> Result<()> {
     let mut events = http.open_stream(&format!("/sessions/{id}/rows/stream"), None).await?;
     let mut reader = RowReader::default();
     send_prompt(&http, &id, "ask").await?;
-    wait_for_session(&http, &id, "a question", |session| session["turn"] == "awaiting_input").await?;
+    wait_for_session(&http, &id, "a question", |session| session["turn"] == "awaiting_input")
+        .await?;
     http.post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": "echo later", "queue": true }))
         .await?
         .expect(200)?;
@@ -560,7 +650,9 @@ async fn queue_and_asks_are_in_the_state_of_a_stream() -> Result<()> {
         assert_eq!(shown, (&row["id"], &row["subject"]), "{path}");
     }
     let ask = row["askId"].to_string();
-    http.post(&format!("/sessions/{id}/asks/{ask}"), &json!({ "optionId": "allow_once" })).await?.expect(200)?;
+    http.post(&format!("/sessions/{id}/asks/{ask}"), &json!({ "optionId": "allow_once" }))
+        .await?
+        .expect(200)?;
     while reader.state["queue"] != json!([]) || reader.state["asks"] != json!([]) {
         reader.apply(&events.next().await?.context("the stream has ended")?)?;
     }
@@ -602,7 +694,8 @@ async fn turn_has_its_text_its_end_and_its_rows() -> Result<()> {
     let ends = (of_turn.first().map(|row| &row["id"]), of_turn.last().map(|row| &row["id"]));
     assert_eq!(ends, (Some(&turn["firstRow"]), Some(&turn["lastRow"])));
     send_prompt(&http, &id, "ask").await?;
-    wait_for_session(&http, &id, "a question", |session| session["turn"] == "awaiting_input").await?;
+    wait_for_session(&http, &id, "a question", |session| session["turn"] == "awaiting_input")
+        .await?;
     let queued = json!({ "prompt": "echo later", "queue": true });
     let queued = http.post(&format!("/sessions/{id}/prompt"), &queued).await?.expect(200)?;
     let waiting = queued["promptId"].as_str().context("no id")?;
@@ -618,8 +711,15 @@ async fn turn_has_its_text_its_end_and_its_rows() -> Result<()> {
         "{page}"
     );
     let before = page["before"].as_str().context("no cursor")?;
-    let page = http.get(&format!("/sessions/{id}/turns?limit=1&before={before}")).await?.expect(200)?;
-    assert_eq!((&page["turns"][0]["promptId"], &page["before"]), (&json!(prompt), &Value::Null), "{page}");
+    let page = http
+        .get(&format!("/sessions/{id}/turns?limit=1&before={before}"))
+        .await?
+        .expect(200)?;
+    assert_eq!(
+        (&page["turns"][0]["promptId"], &page["before"]),
+        (&json!(prompt), &Value::Null),
+        "{page}"
+    );
     let none = http.get(&format!("/sessions/{id}/turns/prm_none")).await?;
     assert_eq!(none.status_and_code(), (404, "unknown_prompt".to_owned()));
     Ok(())
@@ -636,7 +736,9 @@ async fn text_that_is_too_large_for_its_row_is_read_whole_and_in_pages() -> Resu
     let cut = &message["parts"][0]["cut"];
     let total = cut["bytes"].as_u64().context("the text is not cut")?;
     assert!(serde_json::to_string(message)?.len() <= 64 * 1024);
-    let whole = http.get(&format!("/sessions/{id}/rows/{}", message["id"].as_str().unwrap_or_default())).await?;
+    let whole = http
+        .get(&format!("/sessions/{id}/rows/{}", message["id"].as_str().unwrap_or_default()))
+        .await?;
     let whole = whole.expect(200)?;
     let text = whole["parts"][0]["text"].as_str().context("no text")?;
     assert_eq!((text.len() as u64, &whole["parts"][0]["cut"]), (total, &Value::Null));
@@ -649,7 +751,10 @@ async fn read_whole_text(http: &RestClient, id: &str, cut: &Value) -> Result<Str
     let address = cut["whole"].as_str().context("no address")?;
     let (mut read, mut offset) = (String::new(), Some(0));
     while let Some(from) = offset {
-        let page = http.get(&format!("/sessions/{id}/{address}&offset={from}")).await?.expect(200)?;
+        let page = http
+            .get(&format!("/sessions/{id}/{address}&offset={from}"))
+            .await?
+            .expect(200)?;
         read.push_str(page["text"].as_str().context("no text")?);
         offset = page["next"].as_u64();
     }
@@ -710,14 +815,29 @@ async fn images_are_served_by_their_hash_and_other_bytes_as_downloads() -> Resul
 async fn prompt_that_waits_is_answered_with_its_turn() -> Result<()> {
     let (_host, http, id) = start_session().await?;
     let path = format!("/sessions/{id}/prompt");
-    let sent =
-        http.post(&format!("{path}?wait=1m"), &json!({ "prompt": "echo one; tool; echo two" })).await?.expect(200)?;
-    assert_eq!((&sent["turn"]["text"], &sent["turn"]["state"]), (&json!("one\n\ntwo"), &json!("ended")), "{sent}");
+    let sent = http
+        .post(&format!("{path}?wait=1m"), &json!({ "prompt": "echo one; tool; echo two" }))
+        .await?
+        .expect(200)?;
+    assert_eq!(
+        (&sent["turn"]["text"], &sent["turn"]["state"]),
+        (&json!("one\n\ntwo"), &json!("ended")),
+        "{sent}"
+    );
     assert_eq!(sent["turn"]["promptId"], sent["promptId"]);
-    let sent = http.post(&format!("{path}?wait=10ms"), &json!({ "prompt": "ask" })).await?.expect(200)?;
-    assert_eq!((&sent["turn"]["state"], &sent["turn"]["stopReason"]), (&json!("running"), &Value::Null), "{sent}");
+    let sent = http
+        .post(&format!("{path}?wait=10ms"), &json!({ "prompt": "ask" }))
+        .await?
+        .expect(200)?;
+    assert_eq!(
+        (&sent["turn"]["state"], &sent["turn"]["stopReason"]),
+        (&json!("running"), &Value::Null),
+        "{sent}"
+    );
     for wait in ["never", "2h", "soon", "-1s"] {
-        let answer = http.post(&format!("{path}?wait={wait}"), &json!({ "prompt": "echo three" })).await?;
+        let answer = http
+            .post(&format!("{path}?wait={wait}"), &json!({ "prompt": "echo three" }))
+            .await?;
         assert_eq!(answer.status_and_code(), (422, "invalid_params".to_owned()), "{wait}");
     }
     Ok(())
@@ -740,7 +860,8 @@ async fn mcp_reads_rows_by_turn_and_kind() -> Result<()> {
     let prompt = run_prompt(&http, &id, "echo quoll; tool; think x").await?;
     for mut mcp in Mcp::over_both(&host)? {
         let tool = "get_agent_session_output";
-        let arguments = json!({ "sessionId": id, "format": "rows", "turn": prompt, "kinds": "message,tool" });
+        let arguments =
+            json!({ "sessionId": id, "format": "rows", "turn": prompt, "kinds": "message,tool" });
         let output = mcp.call_tool(tool, arguments).await?;
         let rows = output["rows"].as_array().context("no rows")?;
         assert_eq!(kinds(rows), ["message", "tool"], "{output}");
@@ -757,7 +878,8 @@ async fn mcp_reads_rows_by_turn_and_kind() -> Result<()> {
         let older = mcp.call_tool(tool, older).await?;
         let older_kinds = kinds(older["rows"].as_array().context("no rows")?);
         assert_eq!(older_kinds, ["prompt", "message", "tool"], "{older}");
-        let refusal = mcp.call_for_refusal(tool, json!({ "sessionId": id, "turn": prompt })).await?;
+        let refusal =
+            mcp.call_for_refusal(tool, json!({ "sessionId": id, "turn": prompt })).await?;
         assert_eq!(refusal.0, "invalid_params");
     }
     Ok(())

@@ -27,7 +27,9 @@ async fn follow_state(
         Ok(reader.state().clone())
     };
     // Beats come for ever.
-    tokio::time::timeout(WAIT_LIMIT, follow).await.context("the state does not come")?
+    tokio::time::timeout(WAIT_LIMIT, follow)
+        .await
+        .context("the state does not come")?
 }
 
 async fn open_rows(http: &RestClient, id: &str) -> Result<(TestEventStream, RowReader)> {
@@ -43,16 +45,22 @@ async fn reader_is_told_of_settings_and_commands() -> Result<()> {
     let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let (mut events, mut reader) = open_rows(&http, &id).await?;
-    let has_commands = |state: &Value| state["settings"]["commands"].as_array().is_some_and(|list| !list.is_empty());
+    let has_commands = |state: &Value| {
+        state["settings"]["commands"].as_array().is_some_and(|list| !list.is_empty())
+    };
     let state = follow_state(&mut events, &mut reader, has_commands).await?;
-    assert_eq!(state["settings"], http.get(&format!("/sessions/{id}/settings")).await?.expect(200)?);
+    assert_eq!(
+        state["settings"],
+        http.get(&format!("/sessions/{id}/settings")).await?.expect(200)?
+    );
     assert_eq!(state["settings"]["modes"]["current"], "ask");
 
     patch(&http, &format!("/sessions/{id}/settings"), &json!({ "mode": "auto", "model": "large" }))
         .await?
         .expect(200)?;
     let is_set = |state: &Value| {
-        state["settings"]["modes"]["current"] == "auto" && state["settings"]["models"]["current"] == "large"
+        state["settings"]["modes"]["current"] == "auto"
+            && state["settings"]["models"]["current"] == "large"
     };
     let state = follow_state(&mut events, &mut reader, is_set).await?;
     let page = http.get(&format!("/sessions/{id}/rows")).await?.expect(200)?;
@@ -68,16 +76,31 @@ async fn reader_is_told_who_comes_and_goes() -> Result<()> {
     let (mut events, mut reader) = open_rows(&http, &id).await?;
     assert_eq!(reader.state()["clients"], json!([]));
 
-    let made = wharf_command(&["token", "create", "--role", "admin", "--label", "anna", "--json", "--state-dir"]);
+    let made = wharf_command(&[
+        "token",
+        "create",
+        "--role",
+        "admin",
+        "--label",
+        "anna",
+        "--json",
+        "--state-dir",
+    ]);
     let made: Value = serde_json::from_slice(&{ made }.arg(host.state_dir()).output()?.stdout)?;
-    let anna = TestClient::connect(&host.ws_url(), made["token"].as_str().context("no token")?).await?;
+    let anna =
+        TestClient::connect(&host.ws_url(), made["token"].as_str().context("no token")?).await?;
     anna.initialize().await?;
     anna.load_session(&id, &cwd(&host)?).await?;
     let owner = connect_client(&host).await?;
     owner.load_session(&id, &cwd(&host)?).await?;
-    let both = follow_state(&mut events, &mut reader, |state| state["clients"][1].is_object()).await?;
-    let persons: Vec<&Value> =
-        both["clients"].as_array().into_iter().flatten().map(|client| &client["person"]).collect();
+    let both =
+        follow_state(&mut events, &mut reader, |state| state["clients"][1].is_object()).await?;
+    let persons: Vec<&Value> = both["clients"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|client| &client["person"])
+        .collect();
     assert_eq!(persons, ["anna", "owner"]);
     assert_eq!(
         (&both["clients"][0]["name"], &both["clients"][0]["role"]),
@@ -87,7 +110,8 @@ async fn reader_is_told_who_comes_and_goes() -> Result<()> {
     assert_eq!(listed["clients"], both["clients"]);
 
     anna.close().await;
-    let is_alone = |state: &Value| state["clients"].as_array().is_some_and(|clients| clients.len() == 1);
+    let is_alone =
+        |state: &Value| state["clients"].as_array().is_some_and(|clients| clients.len() == 1);
     let one = follow_state(&mut events, &mut reader, is_alone).await?;
     assert_eq!(one["clients"][0]["person"], "owner");
     Ok(())
@@ -108,10 +132,17 @@ async fn output_of_a_running_command_is_told_and_ends_in_its_row() -> Result<()>
     let shows = |text: &'static str| move |state: &Value| state["live"][0]["text"] == text;
     let first = follow_state(&mut events, &mut reader, shows("one ghp_[redacted]\n")).await?;
     let bytes = "one \n".len() + secret.len();
-    assert_eq!((&first["live"][0]["toolCallId"], &first["live"][0]["bytes"]), (&json!("shown"), &json!(bytes)));
+    assert_eq!(
+        (&first["live"][0]["toolCallId"], &first["live"][0]["bytes"]),
+        (&json!("shown"), &json!(bytes))
+    );
     let page = http.get(&format!("/sessions/{id}/rows")).await?.expect(200)?;
     assert_eq!(page["state"]["live"], first["live"], "a reader that comes now sees it, too");
-    assert_eq!(reader.rows(), read_all_rows(&http, &id, 200).await?, "rows are made of the log alone");
+    assert_eq!(
+        reader.rows(),
+        read_all_rows(&http, &id, 200).await?,
+        "rows are made of the log alone"
+    );
 
     std::fs::write(host.directory().join("go"), "\n")?;
     follow_state(&mut events, &mut reader, shows("one ghp_[redacted]\ntwo\n")).await?;

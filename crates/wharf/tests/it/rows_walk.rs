@@ -13,15 +13,27 @@ const KILLS: usize = 4;
 
 /// Returns a script of a few random steps, with a tool call that another script may end.
 fn random_script(dice: &mut TestRandom) -> String {
-    let steps =
-        ["echo one", "think two", "tool", "plan", "stream 20 1", "tick 20 2000", "tool-open slow", "tool-done slow"];
+    let steps = [
+        "echo one",
+        "think two",
+        "tool",
+        "plan",
+        "stream 20 1",
+        "tick 20 2000",
+        "tool-open slow",
+        "tool-done slow",
+    ];
     let count = 1 + dice.next_below(5);
     (0..count).map(|_| dice.pick_one(&steps)).collect::<Vec<_>>().join("; ")
 }
 
 /// Applies whole batches until so many have come or a turn has ended. The events of a batch without its end are sent again after a
 /// reconnect.
-async fn apply_batches(events: &mut TestEventStream, reader: &mut RowReader, count: u64) -> Result<()> {
+async fn apply_batches(
+    events: &mut TestEventStream,
+    reader: &mut RowReader,
+    count: u64,
+) -> Result<()> {
     for _ in 0..count {
         let (mut batch, mut is_complete) = (Vec::new(), false);
         while !is_complete {
@@ -30,7 +42,10 @@ async fn apply_batches(events: &mut TestEventStream, reader: &mut RowReader, cou
             batch.push(event);
         }
         batch.iter().try_for_each(|event| reader.apply(event))?;
-        if batch.iter().any(|event| event.name == "row" && event.data["kind"] == "turn_end") {
+        if batch
+            .iter()
+            .any(|event| event.name == "row" && event.data["kind"] == "turn_end")
+        {
             break;
         }
     }
@@ -38,8 +53,15 @@ async fn apply_batches(events: &mut TestEventStream, reader: &mut RowReader, cou
 }
 
 /// Follows the stream until the reader has these rows.
-async fn follow_to(http: &RestClient, id: &str, reader: &mut RowReader, rows: &[Value]) -> Result<()> {
-    let mut events = http.open_stream(&format!("/sessions/{id}/rows/stream"), reader.position()).await?;
+async fn follow_to(
+    http: &RestClient,
+    id: &str,
+    reader: &mut RowReader,
+    rows: &[Value],
+) -> Result<()> {
+    let mut events = http
+        .open_stream(&format!("/sessions/{id}/rows/stream"), reader.position())
+        .await?;
     while reader.rows() != rows {
         let event = events.next().await?.context("the stream has ended")?;
         ensure!(event.name != "beat", "rows are missing or differ: {:?}", reader.rows());
@@ -63,14 +85,17 @@ fn delete_database(host: &TestHost) {
 }
 
 #[tokio::test]
-async fn rows_after_random_kills_are_the_same_by_pages_by_stream_and_without_the_database() -> Result<()> {
+async fn rows_after_random_kills_are_the_same_by_pages_by_stream_and_without_the_database()
+-> Result<()> {
     let mut dice = TestRandom::from_environment()?;
     let (mut host, http, id) = start_session().await?;
     run_prompt(&http, &id, "echo begin").await?;
     let mut reader = RowReader::default();
     for _ in 0..KILLS {
         let http = RestClient::new(&host);
-        let mut events = http.open_stream(&format!("/sessions/{id}/rows/stream"), reader.position()).await?;
+        let mut events = http
+            .open_stream(&format!("/sessions/{id}/rows/stream"), reader.position())
+            .await?;
         let prompt = json!({ "prompt": random_script(&mut dice), "queue": true });
         http.post(&format!("/sessions/{id}/prompt"), &prompt).await?.expect(200)?;
         apply_batches(&mut events, &mut reader, 1 + dice.next_below(6)).await?;
@@ -83,7 +108,10 @@ async fn rows_after_random_kills_are_the_same_by_pages_by_stream_and_without_the
     let http = RestClient::new(&host);
     // It is the last one in the queue: prompts that a kill cut off before their turn come first.
     let last = json!({ "prompt": "tool-done slow; echo end", "queue": true });
-    let last = http.post(&format!("/sessions/{id}/prompt?wait=60s"), &last).await?.expect(200)?;
+    let last = http
+        .post(&format!("/sessions/{id}/prompt?wait=60s"), &last)
+        .await?
+        .expect(200)?;
     assert_eq!(last["turn"]["outcome"], "done", "{last}");
     let limit = 1 + usize::try_from(dice.next_below(40))?;
     let rows = read_all_rows(&http, &id, limit).await?;

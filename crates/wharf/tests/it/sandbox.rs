@@ -13,8 +13,8 @@ use wharf_testkit::http::RestClient;
 
 use crate::agent_restarts::QueuedCrash;
 use crate::{
-    add_section, connect_client, connect_client_with, cwd, expect_error, log, open_session, parse_pids,
-    prompt_for_text, scripted_host,
+    add_section, connect_client, connect_client_with, cwd, expect_error, log, open_session,
+    parse_pids, prompt_for_text, scripted_host,
 };
 
 /// The directories of a sandbox test; none is inside another that an agent may write.
@@ -44,7 +44,8 @@ impl SandboxDirectories {
     }
 
     fn with_sandbox(&self, options: HostOptions) -> HostOptions {
-        add_section(options, "[sandbox]\nmode = \"landlock\"").with_variable("TMPDIR", &self.temp.display().to_string())
+        add_section(options, "[sandbox]\nmode = \"landlock\"")
+            .with_variable("TMPDIR", &self.temp.display().to_string())
     }
 
     pub(crate) async fn open(&self, host: &TestHost) -> Result<(TestClient, String)> {
@@ -81,11 +82,26 @@ async fn confined_agent_writes_only_in_its_directory_and_temporary_files() -> Re
     let host = yard.options(&[])?.start_host()?;
     let (client, session) = yard.open(&host).await?;
     for place in [&yard.work, &yard.temp] {
-        assert_eq!(prompt_for_text(&client, &session, &format!("save {}/x y", place.display())).await?, "saved");
-        assert_eq!(prompt_for_text(&client, &session, &format!("sh cat {}/x > /dev/null", place.display())).await?, "");
+        assert_eq!(
+            prompt_for_text(&client, &session, &format!("save {}/x y", place.display())).await?,
+            "saved"
+        );
+        assert_eq!(
+            prompt_for_text(
+                &client,
+                &session,
+                &format!("sh cat {}/x > /dev/null", place.display())
+            )
+            .await?,
+            ""
+        );
     }
     let out = yard.out.display();
-    assert!(prompt_for_text(&client, &session, &format!("save {out}/x y")).await?.starts_with(PERMISSION_DENIED));
+    assert!(
+        prompt_for_text(&client, &session, &format!("save {out}/x y"))
+            .await?
+            .starts_with(PERMISSION_DENIED)
+    );
     for deed in [
         format!("echo y > {out}/x"),
         format!("echo y >> {out}/keep"),
@@ -98,7 +114,10 @@ async fn confined_agent_writes_only_in_its_directory_and_temporary_files() -> Re
         format!("setsid sh -c 'echo y > {out}/x'"),
     ] {
         let said = prompt_for_text(&client, &session, &format!("sh {deed}")).await?;
-        assert!(said.contains("ermission denied") || said.contains("cross-device"), "{deed}: {said}");
+        assert!(
+            said.contains("ermission denied") || said.contains("cross-device"),
+            "{deed}: {said}"
+        );
     }
     assert_eq!(fs::read_to_string(yard.out.join("keep"))?, "kept");
     assert_eq!(fs::read_dir(&yard.out)?.count(), 1, "nothing came to be");
@@ -127,19 +146,32 @@ async fn confined_agent_cannot_read_files_of_the_host() -> Result<()> {
     // The kernel allows root this much, whatever the sandbox says.
     let root = fs::metadata("/proc/self")?.uid() == 0;
     let environ = (!root).then(|| PathBuf::from(format!("/proc/{}/environ", host.pid())));
-    let through = PathBuf::from(format!("/proc/{}/cwd{}", host.pid(), state.join("token").display()));
-    let own = [state.join("token"), state.join("id"), start, config, door, yard.work.join("gate/token"), through];
+    let through =
+        PathBuf::from(format!("/proc/{}/cwd{}", host.pid(), state.join("token").display()));
+    let own = [
+        state.join("token"),
+        state.join("id"),
+        start,
+        config,
+        door,
+        yard.work.join("gate/token"),
+        through,
+    ];
     for path in own.into_iter().chain(environ) {
         let said = prompt_for_text(&client, &session, &format!("load {}", path.display())).await?;
         assert!(said.starts_with(PERMISSION_DENIED), "{}: {said}", path.display());
     }
     for dir in [state.clone(), yard.work.join("gate"), state.join("workspaces")] {
         assert!(
-            prompt_for_text(&client, &session, &format!("ls {}", dir.display())).await?.starts_with(PERMISSION_DENIED),
+            prompt_for_text(&client, &session, &format!("ls {}", dir.display()))
+                .await?
+                .starts_with(PERMISSION_DENIED),
             "{dir:?}"
         );
     }
-    let said = prompt_for_text(&client, &session, &format!("sh cat {}", state.join("token").display())).await?;
+    let said =
+        prompt_for_text(&client, &session, &format!("sh cat {}", state.join("token").display()))
+            .await?;
     assert!(said.contains("ermission denied") && !said.contains(host.token()), "{said}");
     Ok(())
 }
@@ -155,17 +187,31 @@ async fn wharfs_own_files_and_terminals_obey_the_same_sandbox() -> Result<()> {
     let (work, out) = (yard.work.display(), yard.out.display());
     let token = host.state_dir().join("token");
     symlink(&token, yard.work.join("door"))?;
-    assert_eq!(prompt_for_text(&client, &session, &format!("fs write {work}/x y")).await?, "answered: {}");
-    assert_eq!(prompt_for_text(&client, &session, &format!("fs read {work}/x")).await?, r#"answered: {"content":"y"}"#);
-    for deed in [format!("fs write {out}/x y"), format!("fs read {}", token.display()), format!("fs read {work}/door")]
-    {
+    assert_eq!(
+        prompt_for_text(&client, &session, &format!("fs write {work}/x y")).await?,
+        "answered: {}"
+    );
+    assert_eq!(
+        prompt_for_text(&client, &session, &format!("fs read {work}/x")).await?,
+        r#"answered: {"content":"y"}"#
+    );
+    for deed in [
+        format!("fs write {out}/x y"),
+        format!("fs read {}", token.display()),
+        format!("fs read {work}/door"),
+    ] {
         assert!(prompt_for_text(&client, &session, &deed).await?.starts_with("failed: "), "{deed}");
     }
-    let said = prompt_for_text(&client, &session, &format!("terminal echo y > {work}/t && cat {work}/t")).await?;
+    let said =
+        prompt_for_text(&client, &session, &format!("terminal echo y > {work}/t && cat {work}/t"))
+            .await?;
     assert!(said.contains(r#""exitCode":0"#) && said.contains(r"y\n"), "{said}");
     for deed in [format!("echo y > {out}/x"), format!("cat {}", token.display())] {
         let said = prompt_for_text(&client, &session, &format!("terminal {deed}")).await?;
-        assert!(said.contains("ermission denied") && !said.contains(host.token()), "{deed}: {said}");
+        assert!(
+            said.contains("ermission denied") && !said.contains(host.token()),
+            "{deed}: {said}"
+        );
     }
     assert!(!yard.out.join("x").exists());
     Ok(())
@@ -177,15 +223,23 @@ async fn files_served_to_a_confined_agent_follow_its_sandbox() -> Result<()> {
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
-    let [work, temp, out] = [&yard.work, &yard.temp, &yard.out].map(|place| place.display().to_string());
-    let options = add_section(yard.options(&["--session-id", "own"])?, &format!("writable = [\"{out}/keep\"]"));
+    let [work, temp, out] =
+        [&yard.work, &yard.temp, &yard.out].map(|place| place.display().to_string());
+    let options = add_section(
+        yard.options(&["--session-id", "own"])?,
+        &format!("writable = [\"{out}/keep\"]"),
+    );
     let host = options.start_host()?;
     let (client, session) = yard.open(&host).await?;
     fs::write(yard.out.join("other"), "other")?;
     symlink(yard.out.join("other"), yard.temp.join("door"))?;
     // The second path is a single file that the sandbox opens.
     for path in [format!("{temp}/x"), format!("{out}/keep")] {
-        assert_eq!(prompt_for_text(&client, &session, &format!("fs write {path} y")).await?, "answered: {}", "{path}");
+        assert_eq!(
+            prompt_for_text(&client, &session, &format!("fs write {path} y")).await?,
+            "answered: {}",
+            "{path}"
+        );
         assert_eq!(
             prompt_for_text(&client, &session, &format!("fs read {path}")).await?,
             r#"answered: {"content":"y"}"#,
@@ -197,11 +251,18 @@ async fn files_served_to_a_confined_agent_follow_its_sandbox() -> Result<()> {
         let said = prompt_for_text(&client, &session, &format!("fs read {path}")).await?;
         assert_eq!(said, r#"answered: {"content":"other"}"#, "{path}");
         let said = prompt_for_text(&client, &session, &format!("fs write {path} y")).await?;
-        assert!(said.starts_with("failed: ") && said.contains("ermission denied"), "{path}: {said}");
+        assert!(
+            said.starts_with("failed: ") && said.contains("ermission denied"),
+            "{path}: {said}"
+        );
     }
     let token = host.state_dir().join("token");
-    let said =
-        prompt_for_text(&client, &session, &format!("fs read /proc/{}/root{}", host.pid(), token.display())).await?;
+    let said = prompt_for_text(
+        &client,
+        &session,
+        &format!("fs read /proc/{}/root{}", host.pid(), token.display()),
+    )
+    .await?;
     assert!(said.starts_with("failed: ") && !said.contains(host.token()), "{said}");
     assert_eq!(fs::read_to_string(yard.out.join("other"))?, "other");
     Ok(())
@@ -219,14 +280,21 @@ async fn variables_that_an_agent_chooses_reach_no_program_that_is_not_confined()
     let env = json!([{ "name": "LD_PRELOAD", "value": "/none.so" }, { "name": "COLOUR", "value": "red" },
         { "name": "WHARF_AGENT_TAG", "value": "forged" }, { "name": "WHARF_TOKEN", "value": "forged" }]);
     let script = "echo colour $COLOUR; echo tag $WHARF_AGENT_TAG; echo tag $WHARF_TOKEN";
-    let create = json!({ "sessionId": "own", "command": "/bin/sh", "args": ["-c", script], "env": env });
-    let created = prompt_for_text(&client, &session, &format!("ext terminal/create {create}")).await?;
+    let create =
+        json!({ "sessionId": "own", "command": "/bin/sh", "args": ["-c", script], "env": env });
+    let created =
+        prompt_for_text(&client, &session, &format!("ext terminal/create {create}")).await?;
     let id = created.split('"').nth(3).context("no terminal")?.to_owned();
     let terminal = json!({ "sessionId": "own", "terminalId": id });
     prompt_for_text(&client, &session, &format!("ext terminal/wait_for_exit {terminal}")).await?;
-    let said = prompt_for_text(&client, &session, &format!("ext terminal/output {terminal}")).await?;
+    let said =
+        prompt_for_text(&client, &session, &format!("ext terminal/output {terminal}")).await?;
     assert!(said.contains("colour red") && !said.contains("tag forged"), "{said}");
-    assert_eq!(said.matches("/none.so").count(), 1, "the shell's loader complains, no other: {said}");
+    assert_eq!(
+        said.matches("/none.so").count(),
+        1,
+        "the shell's loader complains, no other: {said}"
+    );
     Ok(())
 }
 
@@ -246,8 +314,15 @@ async fn session_comes_back_confined_to_the_same_directory() -> Result<()> {
     let second = connect_client(&host).await?;
     second.load_session(&session, &yard.work.display().to_string()).await?;
     let out = yard.out.display();
-    assert!(prompt_for_text(&second, &session, &format!("save {out}/x y")).await?.starts_with(PERMISSION_DENIED));
-    assert_eq!(prompt_for_text(&second, &session, &format!("save {}/x y", yard.work.display())).await?, "saved");
+    assert!(
+        prompt_for_text(&second, &session, &format!("save {out}/x y"))
+            .await?
+            .starts_with(PERMISSION_DENIED)
+    );
+    assert_eq!(
+        prompt_for_text(&second, &session, &format!("save {}/x y", yard.work.display())).await?,
+        "saved"
+    );
     // Another agent with write access beside it could do this.
     host.kill()?;
     fs::rename(&yard.work, yard.temp.join("away"))?;
@@ -256,14 +331,19 @@ async fn session_comes_back_confined_to_the_same_directory() -> Result<()> {
     let third = connect_client(&host).await?;
     // The history can be read all the same; it depends on timing whether the load already fails.
     let _ = third.load_session(&session, &yard.work.display().to_string()).await;
-    log::expect_event(&host, &session, "ended", |event| event.to_string().contains("now leads to")).await?;
-    assert_eq!(expect_error(third.send_prompt(&session, "echo never").await)?.data["reason"], "start_failed");
+    log::expect_event(&host, &session, "ended", |event| event.to_string().contains("now leads to"))
+        .await?;
+    assert_eq!(
+        expect_error(third.send_prompt(&session, "echo never").await)?.data["reason"],
+        "start_failed"
+    );
     assert_eq!(fs::read_dir(&yard.out)?.count(), 1);
     Ok(())
 }
 
 #[tokio::test]
-async fn prestarted_agent_is_confined_and_serves_only_sessions_with_the_same_rights() -> Result<()> {
+async fn prestarted_agent_is_confined_and_serves_only_sessions_with_the_same_rights() -> Result<()>
+{
     if !has_landlock() {
         return Ok(());
     }
@@ -271,18 +351,30 @@ async fn prestarted_agent_is_confined_and_serves_only_sessions_with_the_same_rig
     let host = yard.options(&[])?.start_host()?;
     let (work, out) = (yard.work.display().to_string(), yard.out.display().to_string());
     let greeted = |client: &TestClient| {
-        let pid = client.received_frames().remove(0).body["result"]["_meta"]["scripted"]["pid"].as_u64();
+        let pid =
+            client.received_frames().remove(0).body["result"]["_meta"]["scripted"]["pid"].as_u64();
         pid.and_then(|pid| u32::try_from(pid).ok()).context("no pid")
     };
     let here = connect_client_with(&host, json!({}), json!({ "wharf": { "cwd": work } })).await?;
     assert!(is_confined(greeted(&here)?)?);
     let session = here.new_session(&work).await?;
-    assert_eq!(parse_pids(&prompt_for_text(&here, &session, "pid").await?), [greeted(&here)?], "the same rights");
+    assert_eq!(
+        parse_pids(&prompt_for_text(&here, &session, "pid").await?),
+        [greeted(&here)?],
+        "the same rights"
+    );
     // The session has a further directory: an agent that was started without it cannot serve it.
-    let more = connect_client_with(&host, json!({ "auth": { "terminal": true } }), json!({ "wharf": { "cwd": work } }))
-        .await?;
+    let more = connect_client_with(
+        &host,
+        json!({ "auth": { "terminal": true } }),
+        json!({ "wharf": { "cwd": work } }),
+    )
+    .await?;
     let new = json!({ "cwd": work, "mcpServers": [], "additionalDirectories": [out] });
-    let session = more.call_method("session/new", new).await?["sessionId"].as_str().context("no id")?.to_owned();
+    let session = more.call_method("session/new", new).await?["sessionId"]
+        .as_str()
+        .context("no id")?
+        .to_owned();
     assert_ne!(parse_pids(&prompt_for_text(&more, &session, "pid").await?), [greeted(&more)?]);
     assert_eq!(prompt_for_text(&more, &session, &format!("save {out}/x y")).await?, "saved");
     Ok(())
@@ -301,7 +393,10 @@ async fn required_sandbox_without_landlock_refuses_sessions() -> Result<()> {
     assert_eq!(answer.status_and_code(), (501, "sandbox_not_supported".to_owned()));
     let client = TestClient::connect(&host.ws_url(), host.token()).await?;
     let error = expect_error(client.initialize().await)?;
-    assert!(error.message.contains("WHARF_WITHOUT_LANDLOCK") && error.message.contains("wharf doctor"), "{error:?}");
+    assert!(
+        error.message.contains("WHARF_WITHOUT_LANDLOCK") && error.message.contains("wharf doctor"),
+        "{error:?}"
+    );
     let error = expect_error(client.new_session(&work).await)?;
     assert!(error.message.contains("wharf doctor"), "{error:?}");
     let listed = http.get("/sessions").await?.json();
@@ -352,10 +447,14 @@ async fn sandbox_is_off_by_default_and_on_for_configured_adapters() -> Result<()
         yard.temp.display()
     );
     fs::write(adapters.join("AGENT-CLI.md"), manifest)?;
-    let client = TestClient::connect(&format!("{}?agent=mine", host.ws_url()), host.token()).await?;
+    let client =
+        TestClient::connect(&format!("{}?agent=mine", host.ws_url()), host.token()).await?;
     client.initialize().await?;
     let session = client.new_session(&yard.work.display().to_string()).await?;
-    assert_eq!(prompt_for_text(&client, &session, &format!("save {}/x y", own.display())).await?, "saved");
+    assert_eq!(
+        prompt_for_text(&client, &session, &format!("save {}/x y", own.display())).await?,
+        "saved"
+    );
     assert!(
         prompt_for_text(&client, &session, &format!("save {}/x y", yard.out.display()))
             .await?
@@ -371,7 +470,10 @@ async fn the_demo_agent_works_in_the_sandbox() -> Result<()> {
     }
     let yard = SandboxDirectories::new()?;
     let mut host = yard
-        .with_sandbox(HostOptions { binary: Some(crate::wharf_binary()), ..HostOptions::default() })
+        .with_sandbox(HostOptions {
+            binary: Some(crate::wharf_binary()),
+            ..HostOptions::default()
+        })
         .start_host()?;
     let (client, session) = yard.open(&host).await?;
     client.send_prompt(&session, "help").await?;
@@ -389,7 +491,10 @@ async fn start_that_the_sandbox_refuses_is_not_tried_again() -> Result<()> {
     }
     let yard = SandboxDirectories::new()?;
     let mut options = yard.options(&[])?;
-    options.config.get_or_insert_default().insert_str(0, "start_retries = [\"50ms\"]\n");
+    options
+        .config
+        .get_or_insert_default()
+        .insert_str(0, "start_retries = [\"50ms\"]\n");
     let host = options.start_host()?;
     let (client, session) = yard.open(&host).await?;
     let crash = QueuedCrash::queue(&host, &client, &session, ("crash", "echo after")).await?;

@@ -17,7 +17,9 @@ use crate::{open_session, prompt_for_text, scripted_host};
 /// The time within which a changed mode has to be restored.
 const REPAIRED_WITHIN: Duration = Duration::from_secs(1);
 
-async fn open_confined_session(yard: &SandboxDirectories) -> Result<(TestHost, TestClient, String)> {
+async fn open_confined_session(
+    yard: &SandboxDirectories,
+) -> Result<(TestHost, TestClient, String)> {
     let host = yard.options(&[])?.start_host()?;
     let (client, session) = yard.open(&host).await?;
     Ok((host, client, session))
@@ -35,7 +37,8 @@ async fn confined_agent_cannot_change_limits_and_priorities_of_other_processes()
     }
     let yard = SandboxDirectories::new()?;
     let (host, client, session) = open_confined_session(&yard).await?;
-    let keeper = prompt_for_text(&client, &session, r"sh sed -n 's/^PPid:\t//p' /proc/$PPID/status").await?;
+    let keeper =
+        prompt_for_text(&client, &session, r"sh sed -n 's/^PPid:\t//p' /proc/$PPID/status").await?;
     for victim in [host.pid().to_string(), keeper.trim().to_owned()] {
         for attack in [
             format!("prlimit --pid {victim} --nofile=64:64"),
@@ -87,14 +90,19 @@ fn file_mode(path: &Path) -> Result<u32> {
 
 async fn assert_repaired(path: &Path, wanted: u32) -> Result<()> {
     let pauses = PauseWatch::start();
-    let repaired =
-        polling::poll_until(WAIT_LIMIT, || Ok(Some(()).filter(|()| file_mode(path).ok() == Some(wanted)))).await?;
-    repaired.with_context(|| format!("{} still has mode {:o}", path.display(), file_mode(path).unwrap_or_default()))?;
+    let repaired = polling::poll_until(WAIT_LIMIT, || {
+        Ok(Some(()).filter(|()| file_mode(path).ok() == Some(wanted)))
+    })
+    .await?;
+    repaired.with_context(|| {
+        format!("{} still has mode {:o}", path.display(), file_mode(path).unwrap_or_default())
+    })?;
     pauses.expect_within(REPAIRED_WITHIN, &format!("repairing the mode of {}", path.display()))
 }
 
 #[tokio::test]
-async fn modes_of_secrets_and_state_that_a_confined_agent_changes_are_put_back_within_a_second() -> Result<()> {
+async fn modes_of_secrets_and_state_that_a_confined_agent_changes_are_put_back_within_a_second()
+-> Result<()> {
     if !has_landlock() {
         return Ok(());
     }
@@ -117,14 +125,20 @@ async fn modes_of_secrets_and_state_that_a_confined_agent_changes_are_put_back_w
             continue;
         }
         // The prompt's own answer takes some time, in which the mode may have been restored already.
-        let said =
-            prompt_for_text(&client, &session, &format!("sh chmod {changed} {} && echo changed", path.display()))
-                .await?;
+        let said = prompt_for_text(
+            &client,
+            &session,
+            &format!("sh chmod {changed} {} && echo changed", path.display()),
+        )
+        .await?;
         assert_eq!(said, "changed\n", "{}", path.display());
         assert_repaired(&path, wanted).await?;
     }
     let stderr = host.read_stderr();
-    let line = stderr.lines().find(|line| line.contains("mode") && line.contains("/token")).context("not told")?;
+    let line = stderr
+        .lines()
+        .find(|line| line.contains("mode") && line.contains("/token"))
+        .context("not told")?;
     assert!(line.contains(&session) && line.contains("644"), "{line}");
     Ok(())
 }
@@ -138,14 +152,28 @@ async fn modes_that_were_changed_while_no_host_ran_are_put_back_at_the_start() -
     host.terminate()?;
     let state = host.state_dir();
     let own = state.join("workspaces/default/sessions").join(&session);
-    let deep = [own.join("start.json"), own.join("log"), own.clone(), state.join("workspaces"), state.join("token")];
+    let deep = [
+        own.join("start.json"),
+        own.join("log"),
+        own.clone(),
+        state.join("workspaces"),
+        state.join("token"),
+    ];
     for path in &deep {
-        fs::set_permissions(path, fs::Permissions::from_mode(if path.is_dir() { 0o755 } else { 0o644 }))?;
+        fs::set_permissions(
+            path,
+            fs::Permissions::from_mode(if path.is_dir() { 0o755 } else { 0o644 }),
+        )?;
     }
     fs::set_permissions(&state, fs::Permissions::from_mode(0o755))?;
     host.restart()?;
     for path in &deep {
-        assert_eq!(file_mode(path)?, if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
+        assert_eq!(
+            file_mode(path)?,
+            if path.is_dir() { 0o700 } else { 0o600 },
+            "{}",
+            path.display()
+        );
     }
     assert_eq!(file_mode(&state)?, 0o700);
     Ok(())

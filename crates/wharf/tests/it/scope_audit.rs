@@ -42,28 +42,51 @@ impl OtherWorkspace {
         let cwd = register_workspace(host, "quokka").await?;
         let more = json!({ "workspaceSlug": "quokka", "label": "wombat" });
         let id = |session: &Value| session["id"].as_str().map(str::to_owned).context("no id");
-        let (busy, cold) = (id(&start_session(&http, &more).await?)?, id(&start_session(&http, &more).await?)?);
+        let (busy, cold) =
+            (id(&start_session(&http, &more).await?)?, id(&start_session(&http, &more).await?)?);
         for session in [&busy, &cold] {
             send_prompt(&http, session, "echo numbat; tool").await?;
             wait_until_idle(&http, session).await?;
         }
         send_prompt(&http, &busy, "ask").await?;
-        wait_for_session(&http, &busy, "a question", |session| session["turn"] == "awaiting_input").await?;
+        wait_for_session(&http, &busy, "a question", |session| session["turn"] == "awaiting_input")
+            .await?;
         let asks = http.get(&format!("/sessions/{busy}/asks")).await?.expect(200)?;
         let queued = json!({ "prompt": "echo bilby", "queue": true });
         let queued = http.post(&format!("/sessions/{busy}/prompt"), &queued).await?.expect(200)?;
         http.post_empty(&format!("/sessions/{cold}/kill")).await?.expect(200)?;
-        let code = http.post("/login/codes", &json!({ "workspace": "quokka" })).await?.expect(201)?;
+        let code = http
+            .post("/login/codes", &json!({ "workspace": "quokka" }))
+            .await?
+            .expect(201)?;
         http.post("/login", &json!({ "code": code["code"] })).await?.expect(200)?;
         let logins = http.get("/logins").await?.expect(200)?;
         let login = logins["logins"][0]["id"].as_str().context("no login")?.to_owned();
-        let (prompt, ask) = (queued["promptId"].as_str().context("no id")?.to_owned(), &asks["asks"][0]["askId"]);
-        Ok(Self { busy, cold, prompt, ask: ask.to_string(), cwd: cwd.display().to_string(), login })
+        let (prompt, ask) =
+            (queued["promptId"].as_str().context("no id")?.to_owned(), &asks["asks"][0]["askId"]);
+        Ok(Self {
+            busy,
+            cold,
+            prompt,
+            ask: ask.to_string(),
+            cwd: cwd.display().to_string(),
+            login,
+        })
     }
 
     /// Returns strings that no answer may contain, unless its request did.
     fn secret_words(&self) -> [&str; 9] {
-        ["quokka", "wombat", "numbat", "bilby", &self.busy, &self.cold, &self.prompt, &self.cwd, &self.login]
+        [
+            "quokka",
+            "wombat",
+            "numbat",
+            "bilby",
+            &self.busy,
+            &self.cold,
+            &self.prompt,
+            &self.cwd,
+            &self.login,
+        ]
     }
 
     fn check(&self, request: &str, answer: &str) -> Result<()> {
@@ -94,7 +117,11 @@ async fn start_audited_host() -> Result<(TestHost, OtherWorkspace, RestClient)> 
 }
 
 /// Returns the path with the other workspace's names in it.
-fn operation_path(operation: &Operation<'_>, others: &OtherWorkspace, session: &str) -> Result<String> {
+fn operation_path(
+    operation: &Operation<'_>,
+    others: &OtherWorkspace,
+    session: &str,
+) -> Result<String> {
     let names = [
         ("id", session),
         ("promptId", &others.prompt),
@@ -104,15 +131,25 @@ fn operation_path(operation: &Operation<'_>, others: &OtherWorkspace, session: &
         ("blob", "b3_0"),
         ("loginId", &others.login),
     ];
-    let path =
-        names.iter().fold(operation.path.to_owned(), |path, (name, value)| path.replace(&format!("{{{name}}}"), value));
-    ensure!(!path.contains('{'), "{path} has a name that this test does not know: give it one of the other workspace");
+    let path = names.iter().fold(operation.path.to_owned(), |path, (name, value)| {
+        path.replace(&format!("{{{name}}}"), value)
+    });
+    ensure!(
+        !path.contains('{'),
+        "{path} has a name that this test does not know: give it one of the other workspace"
+    );
     Ok(path)
 }
 
 /// Sends a request and returns its whole answer, or the first event of an event stream.
-async fn send_request(http: &RestClient, method: &str, path: &str, body: &str) -> Result<RestAnswer> {
-    let headers: &[(&str, &str)] = if body.is_empty() { &[] } else { &[("content-type", "application/json")] };
+async fn send_request(
+    http: &RestClient,
+    method: &str,
+    path: &str,
+    body: &str,
+) -> Result<RestAnswer> {
+    let headers: &[(&str, &str)] =
+        if body.is_empty() { &[] } else { &[("content-type", "application/json")] };
     let mut answer = http.send_until_stream(method, path, headers, body).await?;
     if answer.header("content-type") == Some("text/event-stream") {
         answer.body = format!("{:?}", http.open_stream(path, None).await?.next().await?);
@@ -145,8 +182,11 @@ async fn no_route_reads_or_changes_another_workspace() -> Result<()> {
         let schema = &operation.about["requestBody"]["content"]["application/json"]["schema"];
         let mut bodies = vec![String::new()];
         if !schema.is_null() {
-            let made = (0..BODIES_PER_OPERATION).map(|_| document.make_value(schema, &mut dice, &words).to_string());
-            bodies = made.chain(naming.as_array().into_iter().flatten().map(Value::to_string)).collect();
+            let made = (0..BODIES_PER_OPERATION)
+                .map(|_| document.make_value(schema, &mut dice, &words).to_string());
+            bodies = made
+                .chain(naming.as_array().into_iter().flatten().map(Value::to_string))
+                .collect();
         }
         for session in [&others.busy, &others.cold] {
             for body in &bodies {
@@ -155,11 +195,17 @@ async fn no_route_reads_or_changes_another_workspace() -> Result<()> {
                 let answer = send_request(&own, &operation.method, &path, body).await?;
                 others.check(&asked, &answer.body)?;
                 let about_others = operation.path.contains('{');
-                ensure!(!about_others || is_refused(&operation, &answer), "{asked}: {} {}", answer.status, answer.body);
+                ensure!(
+                    !about_others || is_refused(&operation, &answer),
+                    "{asked}: {} {}",
+                    answer.status,
+                    answer.body
+                );
                 if about_others && answer.status == 404 {
                     let code = answer.status_and_code().1;
                     ensure!(
-                        ["unknown_session", "unknown_workspace", "unknown_login"].contains(&code.as_str()),
+                        ["unknown_session", "unknown_workspace", "unknown_login"]
+                            .contains(&code.as_str()),
                         "{asked}: {code}"
                     );
                 }
@@ -176,11 +222,20 @@ async fn no_route_reads_or_changes_another_workspace() -> Result<()> {
     for path in ["/host", "/metrics"] {
         assert_eq!(own.get(path).await?.status_and_code(), (403, "host_only".to_owned()), "{path}");
     }
-    for (method, path) in
-        [("POST", "/stop"), ("DELETE", "/workspaces/here"), ("POST", "/workspaces"), ("PUT", "/workspaces/active")]
-    {
-        let answer =
-            own.send(method, path, &[("content-type", "application/json")], r#"{"slug":"here","path":"/"}"#).await?;
+    for (method, path) in [
+        ("POST", "/stop"),
+        ("DELETE", "/workspaces/here"),
+        ("POST", "/workspaces"),
+        ("PUT", "/workspaces/active"),
+    ] {
+        let answer = own
+            .send(
+                method,
+                path,
+                &[("content-type", "application/json")],
+                r#"{"slug":"here","path":"/"}"#,
+            )
+            .await?;
         assert_eq!(answer.status_and_code(), (403, "admin_only".to_owned()), "{path}");
     }
     assert_eq!(others.state(&host).await?, before);
@@ -191,10 +246,15 @@ async fn no_route_reads_or_changes_another_workspace() -> Result<()> {
 fn dispatched_methods() -> BTreeSet<&'static str> {
     let quoted = METHOD_SOURCES.iter().flat_map(|source| source.split('"').skip(1).step_by(2));
     let is_method = |word: &&str| {
-        let known = ["session/", "_wharf/", "amux/", "$/"].iter().any(|prefix| word.starts_with(prefix));
+        let known = ["session/", "_wharf/", "amux/", "$/"]
+            .iter()
+            .any(|prefix| word.starts_with(prefix));
         (known && !word.ends_with('/')) || ["initialize", "authenticate", "logout"].contains(word)
     };
-    quoted.filter(is_method).chain(["session/set_mode", "session/fork", "_other/thing"]).collect()
+    quoted
+        .filter(is_method)
+        .chain(["session/set_mode", "session/fork", "_other/thing"])
+        .collect()
 }
 
 #[tokio::test]
@@ -202,7 +262,10 @@ async fn no_acp_method_reads_or_changes_another_workspace() -> Result<()> {
     let (host, others, own) = start_audited_host().await?;
     let before = others.state(&host).await?;
     let methods = dispatched_methods();
-    ensure!(methods.len() > 20 && methods.contains("session/attach"), "the source is not read well: {methods:?}");
+    ensure!(
+        methods.len() > 20 && methods.contains("session/attach"),
+        "the source is not read well: {methods:?}"
+    );
     let client = TestClient::connect(&host.ws_url(), own.token()).await?;
     client.initialize().await?;
     for session in [&others.busy, &others.cold] {
@@ -216,8 +279,12 @@ async fn no_acp_method_reads_or_changes_another_workspace() -> Result<()> {
             let answer = client.call_method(method, params.clone()).await;
             others.check(&asked, &format!("{answer:?}"))?;
             let harmless = match *method {
-                "session/status" => answer.as_ref().is_ok_and(|answer| answer["status"] == "not_found"),
-                "session/list" => answer.as_ref().is_ok_and(|answer| answer["sessions"] == json!([])),
+                "session/status" => {
+                    answer.as_ref().is_ok_and(|answer| answer["status"] == "not_found")
+                }
+                "session/list" => {
+                    answer.as_ref().is_ok_and(|answer| answer["sessions"] == json!([]))
+                }
                 // Unknown ids succeed here, and these requests concern the client's own agent.
                 "session/delete" => answer == Ok(json!({})),
                 "initialize" | "authenticate" | "_other/thing" => true,
@@ -228,7 +295,9 @@ async fn no_acp_method_reads_or_changes_another_workspace() -> Result<()> {
         }
     }
     // The answer comes after all of those notifications.
-    client.call_method("session/list", json!({ "_meta": { "wharf": { "all": true } } })).await?;
+    client
+        .call_method("session/list", json!({ "_meta": { "wharf": { "all": true } } }))
+        .await?;
     for frame in client.received_frames() {
         ensure!(frame.method().is_empty(), "something came by itself: {}", frame.raw);
     }
@@ -240,8 +309,7 @@ async fn no_acp_method_reads_or_changes_another_workspace() -> Result<()> {
 async fn no_acp_http_stream_reads_another_workspace() -> Result<()> {
     let (host, others, own) = start_audited_host().await?;
     let before = others.state(&host).await?;
-    let hello =
-        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#;
+    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#;
     let json = ("content-type", "application/json");
     let connection = async |http: &RestClient| -> Result<String> {
         let answer = http.send("POST", "/acp", &[json], hello).await?;
@@ -249,11 +317,13 @@ async fn no_acp_http_stream_reads_another_workspace() -> Result<()> {
     };
     let (mine, theirs) = (connection(&own).await?, connection(&RestClient::new(&host)).await?);
     let listen = async |id: &str, more: &[(&str, &str)]| -> Result<RestAnswer> {
-        let headers = [&[("accept", "text/event-stream"), ("acp-connection-id", id)], more].concat();
+        let headers =
+            [&[("accept", "text/event-stream"), ("acp-connection-id", id)], more].concat();
         own.send_until_stream("GET", "/acp", &headers, "").await
     };
     for after in ["1-1", "1-4", "1-5.1"] {
-        let answer = listen(&mine, &[("acp-session-id", &others.busy), ("last-event-id", after)]).await?;
+        let answer =
+            listen(&mine, &[("acp-session-id", &others.busy), ("last-event-id", after)]).await?;
         assert_eq!(answer.status, 409, "{answer:?}");
         others.check(&others.busy, &answer.body)?;
     }
@@ -286,7 +356,8 @@ async fn no_mcp_tool_reads_or_changes_another_workspace() -> Result<()> {
                 "adapter": "scripted", "workspaceSlug": "quokka", "query": "numbat",
             });
             // An argument that the tool does not have would be refused for that reason alone.
-            let schema = listed.iter().find(|known| known["name"] == canonical).context("no schema")?;
+            let schema =
+                listed.iter().find(|known| known["name"] == canonical).context("no schema")?;
             let has = |name: &str| schema["inputSchema"]["properties"].get(name).is_some();
             arguments.as_object_mut().context("no arguments")?.retain(|name, _| has(name));
             let asked = format!("{tool} {arguments}");
@@ -296,7 +367,10 @@ async fn no_mcp_tool_reads_or_changes_another_workspace() -> Result<()> {
             let empty = result["structuredContent"]["sessions"] == json!([]);
             // The agents of the host belong to no workspace.
             let is_about_agents = tool == "list_agents";
-            ensure!(if lists { empty } else { is_about_agents || result["isError"] == true }, "{asked}: {result}");
+            ensure!(
+                if lists { empty } else { is_about_agents || result["isError"] == true },
+                "{asked}: {result}"
+            );
         }
     }
     assert_eq!(others.state(&host).await?, before);

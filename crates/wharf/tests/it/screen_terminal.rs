@@ -29,8 +29,14 @@ impl ScreenTerminal {
     }
 
     /// Runs `wharf` such that it may start a host.
-    pub(crate) fn run_starting_wharf(host: &TestHost, size: (u16, u16), arguments: &[&str]) -> Result<Self> {
-        Self::run_line(host, size, arguments, |wharf| format!("exec {}", wharf.replace("'--no-start'", "")))
+    pub(crate) fn run_starting_wharf(
+        host: &TestHost,
+        size: (u16, u16),
+        arguments: &[&str],
+    ) -> Result<Self> {
+        Self::run_line(host, size, arguments, |wharf| {
+            format!("exec {}", wharf.replace("'--no-start'", ""))
+        })
     }
 
     /// Runs a line of a shell that `to_line` makes of the command `wharf`.
@@ -42,7 +48,8 @@ impl ScreenTerminal {
     ) -> Result<Self> {
         let plain = command_for_host(host, arguments);
         let words = std::iter::once(plain.get_program()).chain(plain.get_args());
-        let quoted: Vec<String> = words.map(|word| format!("'{}'", word.to_string_lossy())).collect();
+        let quoted: Vec<String> =
+            words.map(|word| format!("'{}'", word.to_string_lossy())).collect();
         let line = format!("stty rows {rows} cols {columns}; {}", to_line(&quoted.join(" ")));
         let mut command = terminal_command(&line);
         for (name, value) in plain.get_envs() {
@@ -73,7 +80,12 @@ impl ScreenTerminal {
                 }
             }
         });
-        Ok(Self { child, keys, pieces, emulator: vt100::Parser::new(rows, columns, 0) })
+        Ok(Self {
+            child,
+            keys,
+            pieces,
+            emulator: vt100::Parser::new(rows, columns, 0),
+        })
     }
 
     /// Types keys as a terminal sends them: Enter is `\r`, Ctrl-D is `\x04`.
@@ -104,14 +116,25 @@ impl ScreenTerminal {
     }
 
     /// Presses the keys again and again until the screen fits: an ask ignores keys for a moment after it has appeared.
-    pub(crate) fn press_until(&mut self, keys: &str, what: &str, fits: impl Fn(&str) -> bool) -> Result<()> {
+    pub(crate) fn press_until(
+        &mut self,
+        keys: &str,
+        what: &str,
+        fits: impl Fn(&str) -> bool,
+    ) -> Result<()> {
         const PRESS_INTERVAL: Duration = Duration::from_millis(100);
         let give_up_at = Instant::now() + WAIT_LIMIT;
         while !fits(&self.text()) {
-            ensure!(Instant::now() < give_up_at, "{what} does not come; the screen:\n{}", self.text());
+            ensure!(
+                Instant::now() < give_up_at,
+                "{what} does not come; the screen:\n{}",
+                self.text()
+            );
             self.press(keys)?;
             let press_at = Instant::now() + PRESS_INTERVAL;
-            while let Ok(piece) = self.pieces.recv_timeout(press_at.saturating_duration_since(Instant::now())) {
+            while let Ok(piece) =
+                self.pieces.recv_timeout(press_at.saturating_duration_since(Instant::now()))
+            {
                 self.emulator.process(&piece);
             }
         }
@@ -120,7 +143,10 @@ impl ScreenTerminal {
 
     /// Returns the pid of the client.
     pub(crate) fn client_pid(&self) -> Result<u32> {
-        list_descendants(self.child.0.id()).last().copied().context("the client does not run")
+        list_descendants(self.child.0.id())
+            .last()
+            .copied()
+            .context("the client does not run")
     }
 
     /// Gives the terminal another size.

@@ -23,7 +23,13 @@ const SECRET: &str = "sk-ant-api03-Zq8Lk2Vw9Xy7Tb4Nc6Hd";
 /// Returns the text as a value in a query.
 fn encode(text: &str) -> String {
     text.bytes()
-        .map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .map(|byte| {
+            if byte.is_ascii_alphanumeric() {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
+        })
         .collect()
 }
 
@@ -64,7 +70,9 @@ async fn start_searched_session() -> Result<(TestHost, RestClient, String)> {
 async fn event_that_changes_no_row_leaves_no_session_behind() -> Result<()> {
     let (_host, http, id) = start_searched_session().await?;
     search(&http, "wombat", "").await?;
-    patch(&http, &format!("/sessions/{id}"), &json!({ "label": "zoo" })).await?.expect(200)?;
+    patch(&http, &format!("/sessions/{id}"), &json!({ "label": "zoo" }))
+        .await?
+        .expect(200)?;
     search(&http, "wombat", "").await?;
     Ok(())
 }
@@ -73,13 +81,22 @@ async fn event_that_changes_no_row_leaves_no_session_behind() -> Result<()> {
 async fn prompts_messages_titles_commands_and_paths_are_found() -> Result<()> {
     let (_host, http, id) = start_searched_session().await?;
     // The prompt of a scripted agent spells out the answer.
-    assert_eq!(found_kinds(&http, "wombat", "").await?, ["message", "prompt"], "the newest row comes first");
+    assert_eq!(
+        found_kinds(&http, "wombat", "").await?,
+        ["message", "prompt"],
+        "the newest row comes first"
+    );
     assert_eq!(found_kinds(&http, "wombat", "&kinds=message").await?, ["message"]);
-    for query in ["grosse", "MEASURE the", "\"cargo bench\" dunn", "src/bandicoot_sto", "bandicoot"] {
+    for query in ["grosse", "MEASURE the", "\"cargo bench\" dunn", "src/bandicoot_sto", "bandicoot"]
+    {
         assert_eq!(found_kinds(&http, query, "&kinds=tool,ask").await?, ["tool"], "{query}");
     }
     for query in ["possum", "numbat"] {
-        assert_eq!(found_kinds(&http, query, "&kinds=tool,message").await?, Vec::<String>::new(), "{query}");
+        assert_eq!(
+            found_kinds(&http, query, "&kinds=tool,message").await?,
+            Vec::<String>::new(),
+            "{query}"
+        );
     }
     assert_eq!(found_kinds(&http, "\"digs wombat\"", "").await?, Vec::<String>::new());
     let page = search(&http, "womb", "&kinds=message").await?;
@@ -88,12 +105,16 @@ async fn prompts_messages_titles_commands_and_paths_are_found() -> Result<()> {
         (&page["fold"], &hit["session"], &hit["summary"]),
         (&json!(wharf_api::FOLD_NUMBER), &json!(id), &json!("the wombat digs"))
     );
-    let snippet = json!([{ "text": "the " }, { "text": "wombat", "match": true }, { "text": " digs" }]);
+    let snippet =
+        json!([{ "text": "the " }, { "text": "wombat", "match": true }, { "text": " digs" }]);
     assert_eq!(hit["snippet"], snippet);
     let row = hit["row"].as_str().context("no row")?;
     let around = http.get(&format!("/sessions/{id}/rows?around={row}")).await?.expect(200)?;
     let rows = around["rows"].as_array().context("no rows")?;
-    assert!(rows.iter().any(|found| found["id"] == hit["row"] && found["at"] == hit["at"]), "{around}");
+    assert!(
+        rows.iter().any(|found| found["id"] == hit["row"] && found["at"] == hit["at"]),
+        "{around}"
+    );
     Ok(())
 }
 
@@ -101,7 +122,8 @@ async fn prompts_messages_titles_commands_and_paths_are_found() -> Result<()> {
 async fn rows_of_a_running_turn_are_found() -> Result<()> {
     let (_host, http, id) = start_searched_session().await?;
     send_prompt(&http, &id, "echo quoll; ask").await?;
-    wait_for_session(&http, &id, "a question", |session| session["turn"] == "awaiting_input").await?;
+    wait_for_session(&http, &id, "a question", |session| session["turn"] == "awaiting_input")
+        .await?;
     assert_eq!(found_kinds(&http, "quoll", "").await?, ["message", "prompt"]);
     Ok(())
 }
@@ -124,8 +146,12 @@ async fn hits_come_in_pages_without_gaps_or_repeats() -> Result<()> {
     }
     assert_eq!(Value::Array(hits), all);
     assert_eq!(found_kinds(&http, "wombat", &format!("&session={other}")).await?.len(), 4);
-    for (more, hits) in [("workspace=default", 6), ("workspace=none", 0), ("adapter=scripted", 6), ("archived=true", 0)]
-    {
+    for (more, hits) in [
+        ("workspace=default", 6),
+        ("workspace=none", 0),
+        ("adapter=scripted", 6),
+        ("archived=true", 0),
+    ] {
         assert_eq!(found_kinds(&http, "wombat", &format!("&{more}")).await?.len(), hits, "{more}");
     }
     Ok(())
@@ -196,22 +222,35 @@ async fn callers_find_only_rows_of_sessions_that_they_see() -> Result<()> {
     for slug in ["quokka", "here"] {
         register_workspace(&host, slug).await?;
         let session = start_session(&owner, &json!({ "workspaceSlug": slug })).await?;
-        run_prompt(&owner, session["id"].as_str().context("no id")?, &format!("echo wombat in {slug}")).await?;
+        run_prompt(
+            &owner,
+            session["id"].as_str().context("no id")?,
+            &format!("echo wombat in {slug}"),
+        )
+        .await?;
     }
     let agent = CallingAgent::new(&host).await?;
     agent.sh("echo wombat of the agent").await?;
     let workspaces = async |http: &RestClient| -> Result<Vec<String>> {
         let page = search(http, "wombat", "&kinds=message").await?;
         let hits = page["hits"].as_array().context("no hits")?;
-        Ok(hits.iter().filter_map(|hit| hit["workspaceSlug"].as_str().map(str::to_owned)).collect())
+        Ok(hits
+            .iter()
+            .filter_map(|hit| hit["workspaceSlug"].as_str().map(str::to_owned))
+            .collect())
     };
     assert_eq!(workspaces(&owner).await?, ["default", "here", "quokka"]);
-    assert_eq!(workspaces(&caller_with_role(&host, "observer")?).await?, ["default", "here", "quokka"]);
+    assert_eq!(
+        workspaces(&caller_with_role(&host, "observer")?).await?,
+        ["default", "here", "quokka"]
+    );
     assert_eq!(workspaces(&workspace_caller(&host, "here")?).await?, ["here"]);
     assert_eq!(workspaces(&agent.http(&host).await?).await?, ["default"]);
     let hidden = search(&owner, "quokka", "&kinds=message").await?["hits"][0]["session"].clone();
     let hidden = hidden.as_str().context("no session")?;
-    let answer = workspace_caller(&host, "here")?.get(&format!("/search?q=wombat&session={hidden}")).await?;
+    let answer = workspace_caller(&host, "here")?
+        .get(&format!("/search?q=wombat&session={hidden}"))
+        .await?;
     assert_eq!(answer.status_and_code(), (404, "unknown_session".to_owned()));
     Ok(())
 }
@@ -242,19 +281,29 @@ async fn hits_are_the_same_after_a_kill_a_lost_database_and_none_after_a_deletio
     for file in ["transcript.db", "transcript.db-wal"] {
         let bytes = std::fs::read(host.state_dir().join(file))?;
         for word in [&b"wombat"[..], b"bandicoot", b"grosse"] {
-            assert!(!bytes.windows(word.len()).any(|window| window == word), "{file} still has {word:?}");
+            assert!(
+                !bytes.windows(word.len()).any(|window| window == word),
+                "{file} still has {word:?}"
+            );
         }
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn sessions_that_nobody_opened_are_found_in_time_and_missing_ones_are_counted() -> Result<()> {
+async fn sessions_that_nobody_opened_are_found_in_time_and_missing_ones_are_counted() -> Result<()>
+{
     const SESSIONS: usize = 40;
     let mut host = scripted_host(&[])?.start_host()?;
     host.terminate()?;
     let directory = host.directory().to_owned();
-    let cold = ColdSessions { count: SESSIONS, agent: "scripted", cwd: &directory, events: 0, waiting: None };
+    let cold = ColdSessions {
+        count: SESSIONS,
+        agent: "scripted",
+        cwd: &directory,
+        events: 0,
+        waiting: None,
+    };
     cold.write_to(&host.state_dir())?;
     host.restart()?;
     let http = RestClient::new(&host);
@@ -280,10 +329,15 @@ async fn mcp_finds_the_same_hits() -> Result<()> {
     let (host, http, id) = start_searched_session().await?;
     let page = search(&http, "wombat", "").await?;
     for mut mcp in Mcp::over_both(&host)? {
-        let output = mcp.call_tool("search_agent_sessions", json!({ "query": "wombat", "sessionId": id })).await?;
+        let output = mcp
+            .call_tool("search_agent_sessions", json!({ "query": "wombat", "sessionId": id }))
+            .await?;
         assert_eq!(output, page);
         for arguments in [json!({ "query": "" }), json!({ "query": "x", "limit": 31 })] {
-            assert_eq!(mcp.call_for_refusal("search_agent_sessions", arguments).await?.0, "invalid_params");
+            assert_eq!(
+                mcp.call_for_refusal("search_agent_sessions", arguments).await?.0,
+                "invalid_params"
+            );
         }
     }
     Ok(())

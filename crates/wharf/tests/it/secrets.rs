@@ -22,10 +22,13 @@ const PLAIN_SECRET: &str = "correct-horse-battery-staple";
 fn configure_verbose_host() -> Result<HostOptions> {
     let options = add_section(
         scripted_host(&["--resume"])?,
-        &format!("env = {{ PROVIDER_KEY = \"{KNOWN_FORM_SECRET}\", PASSPHRASE = \"{PLAIN_SECRET}\" }}"),
+        &format!(
+            "env = {{ PROVIDER_KEY = \"{KNOWN_FORM_SECRET}\", PASSPHRASE = \"{PLAIN_SECRET}\" }}"
+        ),
     );
     // The agent prints its key, as some agents do, and exits.
-    let command = ["sh", "-c", "echo \"refused: key $PROVIDER_KEY\" >&2; exit 3"].map(str::to_owned);
+    let command =
+        ["sh", "-c", "echo \"refused: key $PROVIDER_KEY\" >&2; exit 3"].map(str::to_owned);
     let failing = add_section(
         options.with_agent("failing", &command),
         &format!("env = {{ PROVIDER_KEY = \"{KNOWN_FORM_SECRET}\" }}"),
@@ -61,7 +64,9 @@ async fn secrets_are_in_no_command_line_log_problem_or_description() -> Result<(
         check_hidden(path, &http.get(path).await?.body, &host)?;
     }
     // The error of a failed start carries the agent's last output.
-    let failed = http.post("/sessions/agent", &json!({ "adapter": "failing", "cwd": cwd(&host)? })).await?;
+    let failed = http
+        .post("/sessions/agent", &json!({ "adapter": "failing", "cwd": cwd(&host)? }))
+        .await?;
     ensure!(failed.status == 502 && failed.body.contains("refused: key"), "{}", failed.body);
     check_hidden("a problem", &failed.body, &host)?;
     let wrong = http
@@ -71,7 +76,9 @@ async fn secrets_are_in_no_command_line_log_problem_or_description() -> Result<(
         )
         .await?;
     ensure!(wrong.status >= 400 && !wrong.body.contains(PLAIN_SECRET), "{}", wrong.body);
-    let stolen = RestClient::with_token(&host, &format!("{KNOWN_FORM_SECRET}{PLAIN_SECRET}")).get("/sessions").await?;
+    let stolen = RestClient::with_token(&host, &format!("{KNOWN_FORM_SECRET}{PLAIN_SECRET}"))
+        .get("/sessions")
+        .await?;
     check_hidden("a refusal", &stolen.body, &host)?;
     host.terminate()?;
     let log = host.read_stderr();
@@ -82,16 +89,27 @@ async fn secrets_are_in_no_command_line_log_problem_or_description() -> Result<(
 #[tokio::test]
 async fn variables_sent_by_a_client_are_not_logged() -> Result<()> {
     let mut host = configure_verbose_host()?.start_host()?;
-    let client =
-        connect_client_with(&host, json!({}), json!({ "wharf": { "env": { "PROVIDER_KEY": KNOWN_FORM_SECRET } } }))
-            .await?;
+    let client = connect_client_with(
+        &host,
+        json!({}),
+        json!({ "wharf": { "env": { "PROVIDER_KEY": KNOWN_FORM_SECRET } } }),
+    )
+    .await?;
     let session = client.new_session(&cwd(&host)?).await?;
-    client.send_prompt(&session, &format!("echo {PLAIN_SECRET} {KNOWN_FORM_SECRET}")).await?;
+    client
+        .send_prompt(&session, &format!("echo {PLAIN_SECRET} {KNOWN_FORM_SECRET}"))
+        .await?;
     client.send_raw(&format!("{{ nonsense {KNOWN_FORM_SECRET}")).await;
-    let _ = client.call_method("session/prompt", json!({ "sessionId": session, "prompt": KNOWN_FORM_SECRET })).await;
-    let _ = client.call_method(&format!("_{PLAIN_SECRET}"), json!({ "key": KNOWN_FORM_SECRET })).await;
+    let _ = client
+        .call_method("session/prompt", json!({ "sessionId": session, "prompt": KNOWN_FORM_SECRET }))
+        .await;
+    let _ = client
+        .call_method(&format!("_{PLAIN_SECRET}"), json!({ "key": KNOWN_FORM_SECRET }))
+        .await;
     let _ = client.load_session(PLAIN_SECRET, "/").await;
-    let _ = client.send_prompt(&session, &format!("malformed; raw {{\"{PLAIN_SECRET}\"; crash 3")).await;
+    let _ = client
+        .send_prompt(&session, &format!("malformed; raw {{\"{PLAIN_SECRET}\"; crash 3"))
+        .await;
     host.terminate()?;
     check_hidden("the host's log", &host.read_stderr(), &host)
 }
@@ -102,7 +120,9 @@ async fn everything_in_the_state_directory_is_for_its_owner_alone() -> Result<()
     let mut host = options.start_host()?;
     let http = RestClient::new(&host);
     crate::rest::caller_with_role(&host, "observer")?;
-    http.post("/workspaces", &json!({ "slug": "one", "path": cwd(&host)? })).await?.expect(201)?;
+    http.post("/workspaces", &json!({ "slug": "one", "path": cwd(&host)? }))
+        .await?
+        .expect(201)?;
     let session = spawn_session(&http, &host).await?;
     send_prompt(&http, &session, "stream 100").await?;
     wait_until_idle(&http, &session).await?;

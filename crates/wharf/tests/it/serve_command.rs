@@ -14,7 +14,8 @@ use wharf_testkit::processes;
 
 use crate::program::{run_failing_serve, start_and_read_line, wharf_command};
 use crate::{
-    EXIT_LIMIT, HOST_STOPS_WITHIN, log, open_session, parse_pids, prompt_for_text, scripted_host, wharf_binary,
+    EXIT_LIMIT, HOST_STOPS_WITHIN, log, open_session, parse_pids, prompt_for_text, scripted_host,
+    wharf_binary,
 };
 
 const FREE_PORT: &str = "127.0.0.1:0";
@@ -70,7 +71,11 @@ async fn state_is_private() -> Result<()> {
                 folders.push(path.clone());
             }
             if file_mode(&path)? & 0o077 != 0 {
-                open_to_others.push(format!("{} {:o}", path.strip_prefix(&state)?.display(), file_mode(&path)?));
+                open_to_others.push(format!(
+                    "{} {:o}",
+                    path.strip_prefix(&state)?.display(),
+                    file_mode(&path)?
+                ));
             }
         }
     }
@@ -112,10 +117,18 @@ fn wrong_flags_and_settings_are_named() -> Result<()> {
     let path = config.display().to_string();
     let at = ["--config", &path, "--listen", FREE_PORT];
     for (text, arguments, words) in [
-        ("cancel_timout = \"1s\"", &at[..], &["config.toml", "cancel_timout", "did you mean \"cancel_timeout\""][..]),
+        (
+            "cancel_timout = \"1s\"",
+            &at[..],
+            &["config.toml", "cancel_timout", "did you mean \"cancel_timeout\""][..],
+        ),
         ("[limits]\nframes = \"1MiB\"", &at, &["limits.frames", "limits.frame"]),
         ("[agents.x]\ncomand = [\"a\"]", &at, &["agents.x.comand"]),
-        ("default_agent = \"claud\"\n[agents.claude]\ncommand = [\"c\"]", &at, &["\"claud\"", "\"claude\""]),
+        (
+            "default_agent = \"claud\"\n[agents.claude]\ncommand = [\"c\"]",
+            &at,
+            &["\"claud\"", "\"claude\""],
+        ),
         ("ask_timeout = 5", &at, &["config.toml"]),
         ("not toml at all", &at, &["config.toml"]),
         ("", &["--config", "/no/such/file.toml"], &["/no/such/file.toml"]),
@@ -158,7 +171,11 @@ async fn sigterm_ends_the_host_well_with_a_turn_running() -> Result<()> {
     host.restart()?;
     let loaded = crate::join_session(&host, &session).await?;
     assert_eq!(loaded.chunk_texts(), ["on it"]);
-    assert_eq!(log::list_events(&host, &session, "ended")?.len(), 1, "a clean end is not ended again");
+    assert_eq!(
+        log::list_events(&host, &session, "ended")?.len(),
+        1,
+        "a clean end is not ended again"
+    );
     Ok(())
 }
 
@@ -175,8 +192,9 @@ fn ctrl_c_ends_the_host_well_too() -> Result<()> {
 
 #[tokio::test]
 async fn a_second_sigterm_ends_the_host_at_once_and_its_agents_soon() -> Result<()> {
-    let mut host =
-        scripted_host(&["--ignore-term", "--ignore-eof"])?.without_keepers(crate::PROCESSES_END).start_host()?;
+    let mut host = scripted_host(&["--ignore-term", "--ignore-eof"])?
+        .without_keepers(crate::PROCESSES_END)
+        .start_host()?;
     let (client, session) = open_session(&host).await?;
     let mut tree = parse_pids(&prompt_for_text(&client, &session, "spawn").await?);
     tree.extend(processes::list_descendants(host.pid()));

@@ -18,7 +18,10 @@ struct PersistentAgent {
 
 impl PersistentAgent {
     fn new() -> Result<Self> {
-        Ok(Self { folder: TempDir::with_prefix("wharf-settings-")?, recording: Recording::new()? })
+        Ok(Self {
+            folder: TempDir::with_prefix("wharf-settings-")?,
+            recording: Recording::new()?,
+        })
     }
 
     fn start_host(&self, flags: &[&str]) -> Result<TestHost> {
@@ -40,7 +43,9 @@ impl PersistentAgent {
 }
 
 async fn set_mode(client: &TestClient, session: &str, mode: &str) -> Result<()> {
-    client.call_method("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await?;
+    client
+        .call_method("session/set_mode", json!({ "sessionId": session, "modeId": mode }))
+        .await?;
     Ok(())
 }
 
@@ -51,14 +56,17 @@ async fn set_option(client: &TestClient, session: &str, option: &str, value: &st
 }
 
 async fn set_model(client: &TestClient, session: &str, model: &str) -> Result<()> {
-    client.call_method("session/set_model", json!({ "sessionId": session, "modelId": model })).await?;
+    client
+        .call_method("session/set_model", json!({ "sessionId": session, "modelId": model }))
+        .await?;
     Ok(())
 }
 
 /// Returns the current values in an answer: mode, model, and the options by their ids.
 fn current_values(answer: &Value) -> (Value, Value, Value) {
     let options = answer["configOptions"].as_array().into_iter().flatten();
-    let options = options.map(|o| (o["id"].as_str().unwrap_or_default().to_owned(), o["currentValue"].clone()));
+    let options = options
+        .map(|o| (o["id"].as_str().unwrap_or_default().to_owned(), o["currentValue"].clone()));
     let (mode, model) = (&answer["modes"]["currentModeId"], &answer["models"]["currentModelId"]);
     (mode.clone(), model.clone(), Value::Object(options.collect()))
 }
@@ -66,7 +74,9 @@ fn current_values(answer: &Value) -> (Value, Value, Value) {
 /// Returns the settings that were set again at the last start.
 fn list_restored_settings(recording: &Recording) -> Result<Vec<Value>> {
     let sets = recording.since_start()?.into_iter();
-    let sets = sets.filter(|message| message["method"].as_str().is_some_and(|name| name.starts_with("session/set_")));
+    let sets = sets.filter(|message| {
+        message["method"].as_str().is_some_and(|name| name.starts_with("session/set_"))
+    });
     Ok(sets.map(|message| message["params"].clone()).collect())
 }
 
@@ -84,8 +94,16 @@ async fn agents_rights_are_not_changed_on_return_when_it_kept_its_mode() -> Resu
             host.restart()?;
             let second = crate::connect_client(&host).await?;
             let said = prompt_for_text(&second, &session, "settings").await?;
-            assert_eq!(said, format!("mode={chosen} model=small effort=low"), "{first} {by_option}");
-            assert_eq!(list_restored_settings(&agent.recording)?, Vec::<Value>::new(), "{first} {by_option}");
+            assert_eq!(
+                said,
+                format!("mode={chosen} model=small effort=low"),
+                "{first} {by_option}"
+            );
+            assert_eq!(
+                list_restored_settings(&agent.recording)?,
+                Vec::<Value>::new(),
+                "{first} {by_option}"
+            );
         }
     }
     Ok(())
@@ -94,28 +112,41 @@ async fn agents_rights_are_not_changed_on_return_when_it_kept_its_mode() -> Resu
 #[tokio::test]
 async fn mode_is_set_again_once_when_the_agent_forgot_it() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.host_options(&["--mode-option", "--first-mode", "auto"])?.start_host()?;
+    let mut host = recording
+        .host_options(&["--mode-option", "--first-mode", "auto"])?
+        .start_host()?;
     let (client, session) = open_session(&host).await?;
     set_mode(&client, &session, "ask").await?;
     host.restart()?;
     let second = join_session(&host, &session).await?;
-    assert_eq!(prompt_for_text(&second, &session, "settings").await?, "mode=ask model=small effort=low");
+    assert_eq!(
+        prompt_for_text(&second, &session, "settings").await?,
+        "mode=ask model=small effort=low"
+    );
     let sets = list_restored_settings(&recording)?;
     assert_eq!(sets.iter().map(|set| &set["modeId"]).collect::<Vec<_>>(), ["ask"], "{sets:?}");
     let loaded = second.load_session(&session, &cwd(&host)?).await?;
-    assert_eq!(current_values(&loaded), (json!("ask"), Value::Null, json!({ "model": "small", "mode": "ask" })));
+    assert_eq!(
+        current_values(&loaded),
+        (json!("ask"), Value::Null, json!({ "model": "small", "mode": "ask" }))
+    );
     Ok(())
 }
 
 #[tokio::test]
 async fn mode_is_taken_from_the_option_alone_when_the_agent_has_no_modes() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.host_options(&["--only-options", "--first-mode", "auto"])?.start_host()?;
+    let mut host = recording
+        .host_options(&["--only-options", "--first-mode", "auto"])?
+        .start_host()?;
     let (client, session) = open_session(&host).await?;
     set_option(&client, &session, "mode", "ask").await?;
     host.restart()?;
     let second = crate::connect_client(&host).await?;
-    assert_eq!(prompt_for_text(&second, &session, "settings").await?, "mode=ask model=small effort=low");
+    assert_eq!(
+        prompt_for_text(&second, &session, "settings").await?,
+        "mode=ask model=small effort=low"
+    );
     Ok(())
 }
 
@@ -138,20 +169,31 @@ async fn joiners_are_told_one_value_in_both_spellings() -> Result<()> {
         }
         let third = crate::connect_client(&host).await?;
         let start = json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] });
-        assert_eq!(current_values(&third.call_method("session/resume", start).await?), expected, "{again}");
+        assert_eq!(
+            current_values(&third.call_method("session/resume", start).await?),
+            expected,
+            "{again}"
+        );
     }
     Ok(())
 }
 
 /// Returns the kinds of settings updates among these frames, in order.
 fn list_settings_updates(frames: &[ReceivedFrame]) -> Vec<String> {
-    let kinds = frames.iter().filter_map(ReceivedFrame::update).filter_map(|update| update["sessionUpdate"].as_str());
-    kinds.filter(|kind| matches!(*kind, "current_mode_update" | "config_option_update")).map(str::to_owned).collect()
+    let kinds = frames
+        .iter()
+        .filter_map(ReceivedFrame::update)
+        .filter_map(|update| update["sessionUpdate"].as_str());
+    kinds
+        .filter(|kind| matches!(*kind, "current_mode_update" | "config_option_update"))
+        .map(str::to_owned)
+        .collect()
 }
 
 #[tokio::test]
 async fn change_is_told_once_in_each_spelling_however_the_agent_reports_it() -> Result<()> {
-    for report in [&[][..], &["--report", "before"], &["--report", "after"], &["--report", "both"]] {
+    for report in [&[][..], &["--report", "before"], &["--report", "after"], &["--report", "both"]]
+    {
         let host = crate::scripted_host(&[&["--mode-option"], report].concat())?.start_host()?;
         let (first, session) = open_session(&host).await?;
         let second = join_session(&host, &session).await?;
@@ -164,7 +206,10 @@ async fn change_is_told_once_in_each_spelling_however_the_agent_reports_it() -> 
                 // The two may arrive in any order, so each is searched among all received frames.
                 let count = round + 1;
                 let come = |client: &TestClient| {
-                    list_settings_updates(&client.received_frames()).iter().filter(|k| *k == kind).count()
+                    list_settings_updates(&client.received_frames())
+                        .iter()
+                        .filter(|k| *k == kind)
+                        .count()
                 };
                 let found = wharf_testkit::polling::poll_until(wharf_testkit::WAIT_LIMIT, || {
                     Ok((come(&second) >= count).then_some(()))
@@ -177,7 +222,11 @@ async fn change_is_told_once_in_each_spelling_however_the_agent_reports_it() -> 
         let (modes, options) = (["current_mode_update"; 3], ["config_option_update"; 3]);
         assert_eq!(kinds, [options, modes].concat(), "{report:?}");
         let logged = log::list_events(&host, &session, "agent_updated")?;
-        assert_eq!(logged.len(), 6, "{report:?}: nothing else was told, from the beginning on: {logged:?}");
+        assert_eq!(
+            logged.len(),
+            6,
+            "{report:?}: nothing else was told, from the beginning on: {logged:?}"
+        );
         for update in second.received_frames().iter().filter_map(ReceivedFrame::update) {
             let option = &update["configOptions"][1];
             assert!(option.is_null() || option["id"] == "mode", "{update}");
@@ -219,7 +268,10 @@ async fn model_of_set_model_is_reported_and_restored_on_return() -> Result<()> {
     host.restart()?;
     let third = connect_client(&host).await?;
     assert_eq!(current_values(&third.load_session(&session, &cwd(&host)?).await?), expected);
-    assert_eq!(prompt_for_text(&third, &session, "settings").await?, "mode=ask model=large effort=low");
+    assert_eq!(
+        prompt_for_text(&third, &session, "settings").await?,
+        "mode=ask model=large effort=low"
+    );
     assert_eq!(list_restored_settings(&recording)?.len(), 1, "both spellings are one setting");
     Ok(())
 }
@@ -229,8 +281,11 @@ async fn model_spellings_are_kept_apart_when_their_values_differ() -> Result<()>
     for keeps in [false, true] {
         let agent = PersistentAgent::new()?;
         let flags = ["--split-models"];
-        let mut host =
-            if keeps { agent.start_host(&flags)? } else { agent.recording.host_options(&flags)?.start_host()? };
+        let mut host = if keeps {
+            agent.start_host(&flags)?
+        } else {
+            agent.recording.host_options(&flags)?.start_host()?
+        };
         let (first, session) = open_session(&host).await?;
         set_model(&first, &session, "large[high]").await?;
         host.restart()?;
@@ -257,7 +312,10 @@ async fn options_are_compared_again_after_each_that_is_set() -> Result<()> {
     agent.change_settings(|kept| kept["mode"] = "auto".into())?;
     host.restart()?;
     let second = connect_client(&host).await?;
-    assert_eq!(prompt_for_text(&second, &session, "settings").await?, "mode=ask model=small effort=high");
+    assert_eq!(
+        prompt_for_text(&second, &session, "settings").await?,
+        "mode=ask model=small effort=high"
+    );
     let sets = list_restored_settings(&agent.recording)?;
     let sets: Vec<&Value> = sets.iter().map(|set| &set["configId"]).collect();
     assert_eq!(sets, ["mode", "effort"]);
@@ -268,15 +326,22 @@ async fn options_are_compared_again_after_each_that_is_set() -> Result<()> {
 async fn mode_beside_odd_json_is_restored_and_reported() -> Result<()> {
     let odd = [r#""_meta":{"x":1e400},"#, r#""_meta":{"x":"\ud83d"},"#];
     for odd in odd {
-        let mut host = crate::scripted_host(&[])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
+        let mut host = crate::scripted_host(&[])?
+            .without_keepers(crate::AGENT_COMES_BACK)
+            .start_host()?;
         let (first, session) = open_session(&host).await?;
-        let update = format!(r#"rawupdate {{{odd}"sessionUpdate":"current_mode_update","currentModeId":"auto"}}"#);
+        let update = format!(
+            r#"rawupdate {{{odd}"sessionUpdate":"current_mode_update","currentModeId":"auto"}}"#
+        );
         first.send_prompt(&session, &update).await?;
         host.restart()?;
         let second = connect_client(&host).await?;
         let loaded = second.load_session(&session, &cwd(&host)?).await?;
         assert_eq!(current_values(&loaded).0, "auto", "{odd}");
-        assert!(prompt_for_text(&second, &session, "settings").await?.starts_with("mode=auto "), "{odd}");
+        assert!(
+            prompt_for_text(&second, &session, "settings").await?.starts_with("mode=auto "),
+            "{odd}"
+        );
     }
     Ok(())
 }

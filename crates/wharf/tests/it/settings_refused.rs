@@ -16,7 +16,9 @@ async fn create_stuck_session(folder: &TempDir) -> Result<(TestHost, String)> {
         .without_keepers(crate::AGENT_COMES_BACK)
         .start_host()?;
     let (client, session) = open_session(&host).await?;
-    client.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
+    client
+        .call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" }))
+        .await?;
     client.send_prompt(&session, "echo before").await?;
     host.restart()?;
     Ok((host, session))
@@ -40,10 +42,17 @@ async fn refusal_names_the_value_and_the_agents_reason_on_every_surface() -> Res
     assert_names_reason(&error.message);
     assert_eq!(error.data["reason"], "start_failed", "{error}");
     assert_eq!(error.data["agentError"]["data"], json!({ "current": "auto" }), "{error}");
-    let answer = RestClient::new(&host).post(&format!("/sessions/{session}/resume"), &json!({})).await?;
+    let answer = RestClient::new(&host)
+        .post(&format!("/sessions/{session}/resume"), &json!({}))
+        .await?;
     assert_eq!(answer.status, 502);
     assert_names_reason(answer.json()["detail"].as_str().unwrap_or_default());
-    assert_eq!(answer.json()["agentError"]["data"], json!({ "current": "auto" }), "{}", answer.json());
+    assert_eq!(
+        answer.json()["agentError"]["data"],
+        json!({ "current": "auto" }),
+        "{}",
+        answer.json()
+    );
     assert_names_reason(&cli::run_failing_wharf(&host, &["resume", &session], 13)?);
     Ok(())
 }
@@ -55,8 +64,7 @@ async fn agents_own_settings_are_accepted_when_the_caller_says_so() -> Result<()
         let folder = TempDir::new()?;
         let (host, session) = create_stuck_session(&folder).await?;
         let client = connect_client(&host).await?;
-        let params =
-            json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [], "_meta": { "wharf": accept } });
+        let params = json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [], "_meta": { "wharf": accept } });
         match way {
             "rest" => {
                 let path = format!("/sessions/{session}/resume");
@@ -65,7 +73,10 @@ async fn agents_own_settings_are_accepted_when_the_caller_says_so() -> Result<()
             "cli" => drop(cli::run_wharf(&host, &["resume", &session, "--accept-agent-settings"])?),
             method => drop(client.call_method(&format!("session/{method}"), params).await?),
         }
-        assert!(prompt_for_text(&client, &session, "settings").await?.starts_with("mode=auto "), "{way}");
+        assert!(
+            prompt_for_text(&client, &session, "settings").await?.starts_with("mode=auto "),
+            "{way}"
+        );
     }
     Ok(())
 }
@@ -86,7 +97,8 @@ async fn another_mode_is_taken_when_the_caller_names_one() -> Result<()> {
                 RestClient::new(&host).post(&path, &body).await?.expect(200)?;
             }
             "cli" => {
-                let flags = ["resume", &session, "--session-mode", "ask", "--accept-agent-settings"];
+                let flags =
+                    ["resume", &session, "--session-mode", "ask", "--accept-agent-settings"];
                 cli::run_wharf(&host, &flags)?;
             }
             _ => {
@@ -95,7 +107,10 @@ async fn another_mode_is_taken_when_the_caller_names_one() -> Result<()> {
                 client.call_method("session/load", params).await?;
             }
         }
-        assert!(prompt_for_text(&client, &session, "settings").await?.starts_with("mode=ask "), "{way}");
+        assert!(
+            prompt_for_text(&client, &session, "settings").await?.starts_with("mode=ask "),
+            "{way}"
+        );
     }
     Ok(())
 }
@@ -111,7 +126,11 @@ async fn prompt_verb_fails_when_the_session_cannot_come_back() -> Result<()> {
     let listed = cli::run_wharf(&host, &["sessions", "--json"])?;
     let listed: Value = serde_json::from_str(&listed)?;
     let known = &listed["sessions"][0];
-    assert_eq!((&known["status"], &known["endReason"]), (&json!("error"), &json!("start_failed")), "{known}");
+    assert_eq!(
+        (&known["status"], &known["endReason"]),
+        (&json!("error"), &json!("start_failed")),
+        "{known}"
+    );
     assert_names_reason(known["message"].as_str().unwrap_or_default());
     Ok(())
 }
@@ -120,8 +139,14 @@ async fn prompt_verb_fails_when_the_session_cannot_come_back() -> Result<()> {
 async fn mode_and_acceptance_are_checked_in_the_body() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let (_client, session) = open_session(&host).await?;
-    for wrong in [json!({ "sessionMode": 7 }), json!({ "acceptAgentSettings": "yes" }), json!({ "sessionMode": "" })] {
-        let answer = RestClient::new(&host).post(&format!("/sessions/{session}/resume"), &wrong).await?;
+    for wrong in [
+        json!({ "sessionMode": 7 }),
+        json!({ "acceptAgentSettings": "yes" }),
+        json!({ "sessionMode": "" }),
+    ] {
+        let answer = RestClient::new(&host)
+            .post(&format!("/sessions/{session}/resume"), &wrong)
+            .await?;
         assert_eq!(answer.status, 422, "{wrong}");
     }
     Ok(())

@@ -18,7 +18,10 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 async fn read_all(client: &mut RawClient, mut look: impl FnMut() -> Result<()>) -> Result<()> {
     let mut next = 0;
     while next < UPDATE_COUNT {
-        let frame = client.next_within(READ_TIMEOUT).await?.context("the connection ended within the stream")?;
+        let frame = client
+            .next_within(READ_TIMEOUT)
+            .await?
+            .context("the connection ended within the stream")?;
         if let Some(index) = raw_client::index(&frame) {
             ensure!(index == next, "{index} came where {next} belongs");
             next += 1;
@@ -55,10 +58,17 @@ async fn client_that_never_reads_slows_no_other_and_gets_everything_later() -> R
     read_all(&mut slow, || Ok(())).await?;
     reader.send_prompt(4, &session, "echo afterwards").await?;
     let prompt = slow.next().await?.context("the connection ended")?;
-    assert!(prompt.contains("user_message_chunk") && prompt.contains("echo afterwards"), "{prompt}");
+    assert!(
+        prompt.contains("user_message_chunk") && prompt.contains("echo afterwards"),
+        "{prompt}"
+    );
     let live = slow.next().await?.context("the connection ended")?;
     assert!(live.contains("\"afterwards\""), "{live}");
     let after = host.rss_kib().context("no memory")?;
-    ensure!(after.saturating_sub(before) < MAX_GROWTH_KIB, "the host grew by {} KiB", after - before);
+    ensure!(
+        after.saturating_sub(before) < MAX_GROWTH_KIB,
+        "the host grew by {} KiB",
+        after - before
+    );
     Ok(())
 }

@@ -8,8 +8,8 @@ use wharf_testkit::client::TestClient;
 use wharf_testkit::host::TestHost;
 
 use crate::{
-    add_scripted_agent, connect_client, connect_client_of, cwd, join_session, log, open_session, scripted_host,
-    without_usage,
+    add_scripted_agent, connect_client, connect_client_of, cwd, join_session, log, open_session,
+    scripted_host, without_usage,
 };
 
 async fn fetch_status(client: &TestClient, session: &str) -> Result<Value> {
@@ -22,7 +22,9 @@ async fn fetch_list(client: &TestClient, params: Value) -> Result<Value> {
 
 fn list_ids(list: &Value) -> Vec<String> {
     let sessions = list["sessions"].as_array().into_iter().flatten();
-    sessions.filter_map(|session| session["sessionId"].as_str().map(str::to_owned)).collect()
+    sessions
+        .filter_map(|session| session["sessionId"].as_str().map(str::to_owned))
+        .collect()
 }
 
 async fn new_session(client: &TestClient, cwd: &Path) -> Result<String> {
@@ -42,7 +44,12 @@ async fn status_of_a_running_session_is_live_and_of_an_ended_one_not_found() -> 
     let running = first.start_prompt(&session, "echo on it; ask").await;
     let ask = first.expect_request("session/request_permission").await;
     assert_eq!(fetch_status(&second, &session).await?, live("awaiting_input", 1));
-    first.send_result(ask.id(), json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
+    first
+        .send_result(
+            ask.id(),
+            json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } }),
+        )
+        .await;
     running.wait_answer().await?;
     let _running = first.start_prompt(&session, "echo again; hang").await;
     first.expect_text("again").await;
@@ -125,7 +132,8 @@ async fn the_list_shows_the_sessions_of_the_connections_agent_newest_first() -> 
     let other = connect_client_of(&host, "other").await?;
     let three = other.new_session(&cwd(&host)?).await?;
     // The agent is named at the session's creation, not by the connection.
-    let new = json!({ "cwd": cwd(&host)?, "mcpServers": [], "_meta": { "wharf": { "agent": "other" } } });
+    let new =
+        json!({ "cwd": cwd(&host)?, "mcpServers": [], "_meta": { "wharf": { "agent": "other" } } });
     let opened = first.call_method("session/new", new).await?;
     let four = opened["sessionId"].as_str().context("no id")?.to_owned();
     assert!(opened.get("modes").is_none(), "of the other agent: {opened}");
@@ -137,7 +145,10 @@ async fn the_list_shows_the_sessions_of_the_connections_agent_newest_first() -> 
     assert_eq!(session["cwd"], cwd(&host)?.as_str());
     assert!(session["updatedAt"].as_str().is_some_and(|at| at.ends_with('Z')), "{session}");
     let meta = &session["_meta"]["wharf"];
-    assert_eq!((&meta["agent"], &meta["status"], &meta["clients"]), (&json!("scripted"), &json!("running"), &json!(1)));
+    assert_eq!(
+        (&meta["agent"], &meta["status"], &meta["clients"]),
+        (&json!("scripted"), &json!("running"), &json!(1))
+    );
     assert_eq!(list_ids(&fetch_list(&other, json!({})).await?), [four.clone(), three.clone()]);
     let all = fetch_list(&other, json!({ "_meta": { "wharf": { "all": true } } })).await?;
     assert_eq!(list_ids(&all), [four, three, two, one]);
@@ -161,7 +172,11 @@ async fn list_can_be_filtered_by_directory() -> Result<()> {
 }
 
 /// Creates sessions and ends them, so that many of them use little memory.
-async fn create_ended_sessions(host: &TestHost, client: &TestClient, count: usize) -> Result<Vec<String>> {
+async fn create_ended_sessions(
+    host: &TestHost,
+    client: &TestClient,
+    count: usize,
+) -> Result<Vec<String>> {
     let mut made = Vec::new();
     for _ in 0..count {
         let session = client.new_session(&cwd(host)?).await?;
@@ -203,7 +218,9 @@ async fn a_session_that_is_deleted_is_gone_and_deleting_it_again_succeeds() -> R
     second.call_method("session/delete", force).await?;
     assert!(!log::session_dir(&host, &session).exists());
     second.call_method("session/delete", delete.clone()).await?;
-    second.call_method("session/delete", json!({ "sessionId": "sess_unknown" })).await?;
+    second
+        .call_method("session/delete", json!({ "sessionId": "sess_unknown" }))
+        .await?;
     assert_eq!(fetch_status(&second, &session).await?["status"], "not_found");
     assert_eq!(list_ids(&fetch_list(&second, json!({})).await?), [""; 0]);
     let error = crate::expect_error(first.send_prompt(&session, "echo hello?").await)?;
@@ -230,7 +247,9 @@ async fn close_ends_a_session_only_for_its_last_client_or_with_force() -> Result
     assert_eq!(fetch_status(&first, &session).await?["status"], "not_found");
     let ended = log::list_events(&host, &session, "ended")?;
     assert_eq!(ended[0]["ending"]["reason"], "closed");
-    let error = crate::expect_error(first.call_method("session/close", json!({ "sessionId": "sess_unknown" })).await)?;
+    let error = crate::expect_error(
+        first.call_method("session/close", json!({ "sessionId": "sess_unknown" })).await,
+    )?;
     assert_eq!(error.code, -32002);
     Ok(())
 }

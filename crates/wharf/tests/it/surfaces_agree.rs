@@ -24,7 +24,12 @@ fn session_id(session: &Value) -> Result<String> {
 }
 
 /// Starts the session with this number; surfaces take turns.
-async fn start_session(host: &TestHost, http: &RestClient, mcp: &mut Mcp, number: usize) -> Result<String> {
+async fn start_session(
+    host: &TestHost,
+    http: &RestClient,
+    mcp: &mut Mcp,
+    number: usize,
+) -> Result<String> {
     let (label, workspace) = session_label(number);
     let arguments = json!({ "adapter": "scripted", "workspaceSlug": workspace, "label": label });
     match number % 3 {
@@ -35,10 +40,19 @@ async fn start_session(host: &TestHost, http: &RestClient, mcp: &mut Mcp, number
 }
 
 /// Prompts the session through another surface than the one that started it.
-async fn prompt_session(host: &TestHost, http: &RestClient, mcp: &mut Mcp, number: usize, session: &str) -> Result<()> {
+async fn prompt_session(
+    host: &TestHost,
+    http: &RestClient,
+    mcp: &mut Mcp,
+    number: usize,
+    session: &str,
+) -> Result<()> {
     let text = format!("echo output of {number}");
     match number % 3 {
-        0 => drop(mcp.call_tool("prompt_agent_session", json!({ "sessionId": session, "prompt": text })).await?),
+        0 => drop(
+            mcp.call_tool("prompt_agent_session", json!({ "sessionId": session, "prompt": text }))
+                .await?,
+        ),
         1 => drop(cli::run_wharf(host, &["prompt", session, &text])?),
         _ => drop(send_prompt(http, session, &text).await?),
     }
@@ -56,7 +70,9 @@ async fn ten_sessions_in_four_workspaces_look_the_same_on_every_surface() -> Res
     for slug in WORKSPACE_SLUGS {
         let path = host.directory().join(slug);
         fs::create_dir_all(&path)?;
-        http.post("/workspaces", &json!({ "slug": slug, "path": path })).await?.expect(201)?;
+        http.post("/workspaces", &json!({ "slug": slug, "path": path }))
+            .await?
+            .expect(201)?;
     }
     let mut mcp = Mcp::over_stdio(&host)?;
     let mut sessions = Vec::new();
@@ -68,7 +84,8 @@ async fn ten_sessions_in_four_workspaces_look_the_same_on_every_surface() -> Res
         prompt_session(&host, &http, &mut mcp, number, session).await?;
     }
     let expected: BTreeSet<String> = sessions.iter().cloned().collect();
-    let shell: Value = serde_json::from_str(&cli::run_wharf(&host, &["sessions", "--all", "--json"])?)?;
+    let shell: Value =
+        serde_json::from_str(&cli::run_wharf(&host, &["sessions", "--all", "--json"])?)?;
     let by_mcp = mcp.call_tool("list_agent_sessions", json!({})).await?;
     for list in [http.get("/sessions").await?.expect(200)?, by_mcp, shell] {
         assert_eq!(list_ids(&list)?, expected);
@@ -79,14 +96,21 @@ async fn ten_sessions_in_four_workspaces_look_the_same_on_every_surface() -> Res
         assert_eq!((&seen["workspaceSlug"], &seen["label"]), (&json!(workspace), &json!(label)));
         let lines = [format!("output of {number}"), "── turn-end (end_turn) ──".to_owned()];
         assert_eq!(output_lines(&http, session).await?, lines);
-        let by_mcp = mcp.call_tool("get_agent_session_output", json!({ "sessionId": session })).await?;
+        let by_mcp = mcp
+            .call_tool("get_agent_session_output", json!({ "sessionId": session }))
+            .await?;
         assert_eq!(by_mcp["lines"], json!(lines));
-        assert_eq!(cli::run_wharf(&host, &["output", &label, "--style", "lines"])?, format!("{}\n", lines.join("\n")));
+        assert_eq!(
+            cli::run_wharf(&host, &["output", &label, "--style", "lines"])?,
+            format!("{}\n", lines.join("\n"))
+        );
     }
     for slug in WORKSPACE_SLUGS {
-        let listed = list_ids(&http.get(&format!("/sessions?workspace={slug}")).await?.expect(200)?)?;
-        let own =
-            (0..SESSION_COUNT).filter(|number| session_label(*number).1 == slug).map(|number| sessions[number].clone());
+        let listed =
+            list_ids(&http.get(&format!("/sessions?workspace={slug}")).await?.expect(200)?)?;
+        let own = (0..SESSION_COUNT)
+            .filter(|number| session_label(*number).1 == slug)
+            .map(|number| sessions[number].clone());
         assert_eq!(listed, own.collect(), "{slug}");
     }
     Ok(())

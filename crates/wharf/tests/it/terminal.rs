@@ -29,7 +29,8 @@ impl TestTerminal {
     pub(crate) fn run_wharf(host: &TestHost, arguments: &[&str]) -> Result<Self> {
         let plain = command_for_host(host, arguments);
         let words = std::iter::once(plain.get_program()).chain(plain.get_args());
-        let quoted: Vec<String> = words.map(|word| format!("'{}'", word.to_string_lossy())).collect();
+        let quoted: Vec<String> =
+            words.map(|word| format!("'{}'", word.to_string_lossy())).collect();
         let mut command = terminal_command(&format!("exec {}", quoted.join(" ")));
         for (name, value) in plain.get_envs() {
             match value {
@@ -37,7 +38,10 @@ impl TestTerminal {
                 None => command.env_remove(name),
             };
         }
-        command.current_dir(host.directory()).env("TERM", "xterm").env_remove("NO_COLOR");
+        command
+            .current_dir(host.directory())
+            .env("TERM", "xterm")
+            .env_remove("NO_COLOR");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = ChildGuard(command.spawn()?);
         let keys = child.0.stdin.take();
@@ -48,9 +52,11 @@ impl TestTerminal {
             let mut block = [0; 4096];
             while let Ok(count @ 1..) = output.read(&mut block) {
                 held.extend_from_slice(&block[..count]);
-                let whole = std::str::from_utf8(&held).map_or_else(|error| error.valid_up_to(), str::len);
+                let whole =
+                    std::str::from_utf8(&held).map_or_else(|error| error.valid_up_to(), str::len);
                 let rest = held.split_off(whole);
-                let piece = String::from_utf8_lossy(&std::mem::replace(&mut held, rest)).into_owned();
+                let piece =
+                    String::from_utf8_lossy(&std::mem::replace(&mut held, rest)).into_owned();
                 if sender.send(piece).is_err() {
                     break;
                 }
@@ -78,7 +84,10 @@ impl TestTerminal {
             match self.pieces.recv_timeout(give_up_at.saturating_duration_since(Instant::now())) {
                 Ok(piece) => self.shown.push_str(&piece),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    bail!("{text:?} is not shown; after what was read: {:?}", &self.shown[self.read..])
+                    bail!(
+                        "{text:?} is not shown; after what was read: {:?}",
+                        &self.shown[self.read..]
+                    )
                 }
             }
         }

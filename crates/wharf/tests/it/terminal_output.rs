@@ -6,7 +6,9 @@ use wharf_testkit::client::TestClient;
 use wharf_testkit::{WAIT_LIMIT, polling};
 
 use crate::http_client::AcpHttpClient;
-use crate::{connect_client, connect_client_with, cwd, join_session, log, open_session, scripted_host};
+use crate::{
+    connect_client, connect_client_with, cwd, join_session, log, open_session, scripted_host,
+};
 
 /// Returns the text that the tool call showed in place of its terminal, update by update.
 fn list_terminal_texts(updates: impl IntoIterator<Item = Value>) -> Vec<Value> {
@@ -15,7 +17,11 @@ fn list_terminal_texts(updates: impl IntoIterator<Item = Value>) -> Vec<Value> {
 }
 
 fn list_updates(client: &TestClient) -> Vec<Value> {
-    client.received_frames().iter().filter_map(|frame| frame.update().cloned()).collect()
+    client
+        .received_frames()
+        .iter()
+        .filter_map(|frame| frame.update().cloned())
+        .collect()
 }
 
 fn text_block(text: &str) -> Value {
@@ -26,7 +32,10 @@ fn text_block(text: &str) -> Value {
 fn shown_terminal(host: &wharf_testkit::host::TestHost, session: &str) -> Result<Value> {
     let events = log::list_events(host, session, "agent_updated")?;
     let mut contents = events.iter().map(|event| &event["frame"]["params"]["update"]["content"][1]);
-    contents.find(|item| item["type"] == "terminal").cloned().context("the log does not have the agent's bytes")
+    contents
+        .find(|item| item["type"] == "terminal")
+        .cloned()
+        .context("the log does not have the agent's bytes")
 }
 
 #[tokio::test]
@@ -46,8 +55,14 @@ async fn terminal_output_of_wharf_is_shown_as_text_live_and_in_replays() -> Resu
     assert_eq!(list_terminal_texts(list_updates(&later)), expected);
     let attached = later.call_method("session/attach", json!({ "sessionId": session })).await?;
     let history = attached["history"].as_array().context("no history")?;
-    let call = history.iter().find(|entry| entry["type"] == "tool_call").context("no tool call")?;
-    assert_eq!((&call["content"][1], &call["status"]), (&text_block("hello\n"), &json!("completed")));
+    let call = history
+        .iter()
+        .find(|entry| entry["type"] == "tool_call")
+        .context("no tool call")?;
+    assert_eq!(
+        (&call["content"][1], &call["status"]),
+        (&text_block("hello\n"), &json!("completed"))
+    );
     Ok(())
 }
 
@@ -57,12 +72,17 @@ async fn output_of_a_running_terminal_is_recorded_at_the_end_of_turn_and_agent()
     let (client, session) = open_session(&host).await?;
     let at = host.directory().display();
     let said = |number: u32| {
-        format!("echo {number} && mkfifo {at}/go{number} && touch {at}/{number} && read line < {at}/go{number}")
+        format!(
+            "echo {number} && mkfifo {at}/go{number} && touch {at}/{number} && read line < {at}/go{number}"
+        )
     };
     let script = format!("show {}\n{}", said(1), said(2));
     let running = client.start_prompt(&session, &script).await;
     let wait = async |number: u32| {
-        polling::poll_until(WAIT_LIMIT, || Ok(host.directory().join(number.to_string()).exists().then_some(()))).await
+        polling::poll_until(WAIT_LIMIT, || {
+            Ok(host.directory().join(number.to_string()).exists().then_some(()))
+        })
+        .await
     };
     wait(1).await?.context("the command does not run")?;
     // The agent leaves the terminal running.
@@ -107,8 +127,13 @@ async fn terminal_output_of_a_client_is_shown_as_text_to_other_clients() -> Resu
     other.send_prompt(&session, "show make; echo end").await?;
     maker.expect_text("end").await;
     let own = json!({ "type": "terminal", "terminalId": "term-7" });
-    assert_eq!(list_terminal_texts(list_updates(&maker)), [own.clone(), own.clone()], "it shows the terminal itself");
-    let (nothing, said) = (text_block("[terminal term-7: no output kept]"), text_block("in the editor"));
+    assert_eq!(
+        list_terminal_texts(list_updates(&maker)),
+        [own.clone(), own.clone()],
+        "it shows the terminal itself"
+    );
+    let (nothing, said) =
+        (text_block("[terminal term-7: no output kept]"), text_block("in the editor"));
     let expected = [nothing.clone(), said.clone(), nothing, said];
     assert_eq!(list_terminal_texts(list_updates(&other)), expected);
     let later = join_session(&host, &session).await?;
@@ -124,14 +149,23 @@ async fn stream_shows_the_same_terminal_output_when_read_again() -> Result<()> {
     let (_own, mut events, session) = http.session(&host).await?;
     http.send_prompt(2, &session, "echo one; show echo hello; echo two").await?;
     let mut seen = events.until_answer(2).await?;
-    http.send_prompt(3, &session, r#"rawupdate {"sessionUpdate":"notice","message":"n"}"#).await?;
+    http.send_prompt(3, &session, r#"rawupdate {"sessionUpdate":"notice","message":"n"}"#)
+        .await?;
     seen.extend(events.until_answer(3).await?);
-    assert_eq!(list_terminal_texts(seen.iter().map(|event| event.data["params"]["update"].clone())).len(), 4);
+    assert_eq!(
+        list_terminal_texts(seen.iter().map(|event| event.data["params"]["update"].clone())).len(),
+        4
+    );
     assert!(!seen.iter().any(|event| event.data.to_string().contains("notice")), "{seen:?}");
     for start in 1..seen.len() {
         let mut again = http.open_stream(Some(&session), Some(&seen[start - 1].id)).await?;
         for expected in &seen[start..] {
-            assert_eq!(again.next().await?.as_ref(), Some(expected), "after {}", seen[start - 1].id);
+            assert_eq!(
+                again.next().await?.as_ref(),
+                Some(expected),
+                "after {}",
+                seen[start - 1].id
+            );
         }
     }
     Ok(())

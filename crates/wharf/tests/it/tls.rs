@@ -30,7 +30,9 @@ impl CertificatePair {
     /// Makes a certificate that `change` makes unusual.
     pub(crate) fn with_params(change: impl FnOnce(&mut rcgen::CertificateParams)) -> Result<Self> {
         let pair = Self(tempfile::tempdir()?);
-        let mut params = rcgen::CertificateParams::new(["box.example", "localhost", "127.0.0.1"].map(str::to_owned))?;
+        let mut params = rcgen::CertificateParams::new(
+            ["box.example", "localhost", "127.0.0.1"].map(str::to_owned),
+        )?;
         change(&mut params);
         let key = rcgen::KeyPair::generate()?;
         std::fs::write(pair.cert(), params.self_signed(&key)?.pem())?;
@@ -58,11 +60,16 @@ impl CertificatePair {
     }
 
     /// Connects and offers these protocols.
-    pub(crate) async fn connect(&self, host: &TestHost, alpn: &[&str]) -> Result<TlsStream<TcpStream>> {
+    pub(crate) async fn connect(
+        &self,
+        host: &TestHost,
+        alpn: &[&str],
+    ) -> Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(self.cert())?)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+        let config =
+            ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
         let mut config = config.with_root_certificates(roots).with_no_client_auth();
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         let tcp = TcpStream::connect(("127.0.0.1", listen_port(host)?)).await?;
@@ -76,8 +83,14 @@ fn listen_port(host: &TestHost) -> Result<u16> {
 }
 
 /// Returns the head of the answer to a GET with these headers.
-async fn response_head(mut stream: TlsStream<TcpStream>, path: &str, headers: &str) -> Result<String> {
-    stream.write_all(format!("GET {path} HTTP/1.1\r\n{headers}\r\n").as_bytes()).await?;
+async fn response_head(
+    mut stream: TlsStream<TcpStream>,
+    path: &str,
+    headers: &str,
+) -> Result<String> {
+    stream
+        .write_all(format!("GET {path} HTTP/1.1\r\n{headers}\r\n").as_bytes())
+        .await?;
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(tokio::time::timeout(WAIT_LIMIT, stream.read_u8()).await??);
@@ -91,15 +104,20 @@ const UPGRADE_HEADERS: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-
 async fn session_works_over_tls_from_another_address() -> Result<()> {
     let pair = CertificatePair::new()?;
     let options = pair.on(scripted_host(&[])?, "0.0.0.0:0");
-    let host =
-        HostOptions { config: options.config.map(|text| format!("hosts = [\"box.example\"]\n{text}")), ..options };
+    let host = HostOptions {
+        config: options.config.map(|text| format!("hosts = [\"box.example\"]\n{text}")),
+        ..options
+    };
     let host = host.start_host()?;
     assert_eq!(host.url(), format!("https://box.example:{}", listen_port(&host)?));
 
     let stream = pair.connect(&host, &["http/1.1"]).await?;
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
-    let mut request = format!("wss://box.example:{}/acp", listen_port(&host)?).into_client_request()?;
-    request.headers_mut().insert("authorization", format!("Bearer {}", host.token()).parse()?);
+    let mut request =
+        format!("wss://box.example:{}/acp", listen_port(&host)?).into_client_request()?;
+    request
+        .headers_mut()
+        .insert("authorization", format!("Bearer {}", host.token()).parse()?);
     let (socket, _) = tokio_tungstenite::client_async(request, stream).await?;
     let client = TestClient::from_socket(socket);
     client.initialize().await?;
@@ -107,8 +125,9 @@ async fn session_works_over_tls_from_another_address() -> Result<()> {
     assert_eq!(prompt_for_text(&client, &session, "echo through").await?, "through");
 
     // The verbs use the socket, which needs no TLS.
-    let listed =
-        crate::program::wharf_command(&["sessions", "--json", "--state-dir"]).arg(host.state_dir()).output()?;
+    let listed = crate::program::wharf_command(&["sessions", "--json", "--state-dir"])
+        .arg(host.state_dir())
+        .output()?;
     assert!(String::from_utf8(listed.stdout)?.contains(&session));
     Ok(())
 }
@@ -123,9 +142,13 @@ async fn http2_is_negotiated_and_accepts_pages_of_the_same_origin() -> Result<()
     tokio::spawn(connection);
     let own = host.url().to_owned();
     let plain = own.replace("https", "http");
-    for (origin, expected) in [(own.as_str(), 200), ("https://evil.example", 403), (plain.as_str(), 403)] {
+    for (origin, expected) in
+        [(own.as_str(), 200), ("https://evil.example", 403), (plain.as_str(), 403)]
+    {
         let request = tokio_tungstenite::tungstenite::http::Request::get(format!("{own}/sessions"));
-        let request = request.header("origin", origin).header("authorization", format!("Bearer {}", host.token()));
+        let request = request
+            .header("origin", origin)
+            .header("authorization", format!("Bearer {}", host.token()));
         let (answer, _) = requests.clone().ready().await?.send_request(request.body(())?, true)?;
         assert_eq!(tokio::time::timeout(WAIT_LIMIT, answer).await??.status(), expected, "{origin}");
     }
@@ -136,7 +159,10 @@ async fn http2_is_negotiated_and_accepts_pages_of_the_same_origin() -> Result<()
 async fn rebinding_and_foreign_pages_are_refused_on_every_address() -> Result<()> {
     let pair = CertificatePair::new()?;
     let mut options = pair.on(scripted_host(&[])?, "0.0.0.0:0");
-    options.config.get_or_insert_default().insert_str(0, "hosts = [\"box.example\"]\n");
+    options
+        .config
+        .get_or_insert_default()
+        .insert_str(0, "hosts = [\"box.example\"]\n");
     let host = options.start_host()?;
     let port = listen_port(&host)?;
     let allowed = format!("{UPGRADE_HEADERS}Authorization: Bearer {}\r\n", host.token());
@@ -155,7 +181,8 @@ async fn rebinding_and_foreign_pages_are_refused_on_every_address() -> Result<()
     ] {
         let page = if origin.is_empty() { String::new() } else { format!("Origin: {origin}\r\n") };
         let stream = pair.connect(&host, &[]).await?;
-        let head = response_head(stream, "/acp", &format!("Host: {name}\r\n{page}{allowed}")).await?;
+        let head =
+            response_head(stream, "/acp", &format!("Host: {name}\r\n{page}{allowed}")).await?;
         assert_eq!(head.split(' ').nth(1), Some(expected), "{name} {page}\n{head}");
     }
     Ok(())
@@ -191,12 +218,19 @@ fn wrong_certificate_files_are_named_at_startup() -> Result<()> {
     let empty = pair.0.path().join("empty.pem");
     std::fs::write(&empty, "")?;
     let text = |path: &PathBuf| path.display().to_string();
-    let (cert, key, empty, other) = (text(&pair.cert()), text(&pair.key()), text(&empty), text(&other.key()));
+    let (cert, key, empty, other) =
+        (text(&pair.cert()), text(&pair.key()), text(&empty), text(&other.key()));
     for (arguments, words) in [
         (vec!["--tls-cert", &cert], vec!["tls.key", "--tls-key"]),
         (vec!["--tls-key", &key], vec!["tls.cert", "--tls-cert"]),
-        (vec!["--tls-cert", "/no/such.pem", "--tls-key", &key], vec!["/no/such.pem", "No such file"]),
-        (vec!["--tls-cert", &cert, "--tls-key", "/no/such.pem"], vec!["/no/such.pem", "No such file"]),
+        (
+            vec!["--tls-cert", "/no/such.pem", "--tls-key", &key],
+            vec!["/no/such.pem", "No such file"],
+        ),
+        (
+            vec!["--tls-cert", &cert, "--tls-key", "/no/such.pem"],
+            vec!["/no/such.pem", "No such file"],
+        ),
         (vec!["--tls-cert", &empty, "--tls-key", &key], vec![&empty, "no certificate"]),
         (vec!["--tls-cert", &cert, "--tls-key", &cert], vec![&cert, "no private key"]),
         (vec!["--tls-cert", &cert, "--tls-key", &other], vec![&cert, &other, "made together"]),
@@ -221,9 +255,13 @@ fn addresses_beyond_loopback_need_tls_or_an_explicit_opt_out() -> Result<()> {
     let arguments = pair.arguments();
     let tls: Vec<&str> = arguments.iter().map(String::as_str).collect();
     for more in [&tls[..], &["--insecure-no-tls"]] {
-        let error = run_failing_serve(&state, &[&["--listen", "0.0.0.0:0", "--auth", "none"], more].concat())?;
+        let error = run_failing_serve(
+            &state,
+            &[&["--listen", "0.0.0.0:0", "--auth", "none"], more].concat(),
+        )?;
         assert!(
-            error.contains("auth = \"none\"") && error.contains("loopback") || error.contains("127.0.0.1"),
+            error.contains("auth = \"none\"") && error.contains("loopback")
+                || error.contains("127.0.0.1"),
             "{error}"
         );
     }
@@ -233,6 +271,10 @@ fn addresses_beyond_loopback_need_tls_or_an_explicit_opt_out() -> Result<()> {
     assert!(host.read_stderr().contains("--insecure-no-tls"), "{}", host.read_stderr());
     assert!(host.url().starts_with("http://127.0.0.1:"), "{}", host.url());
     host.restart()?;
-    assert!(host.read_stderr().contains("--insecure-no-tls"), "at every start: {}", host.read_stderr());
+    assert!(
+        host.read_stderr().contains("--insecure-no-tls"),
+        "at every start: {}",
+        host.read_stderr()
+    );
     Ok(())
 }

@@ -14,7 +14,10 @@ use crate::program::wharf_command;
 /// Runs `wharf token` on the state of this host.
 pub(crate) fn run_token(host: &TestHost, arguments: &[&str]) -> Result<Output> {
     let (verb, rest) = arguments.split_first().context("no verb")?;
-    Ok(wharf_command(&["token", verb, "--state-dir"]).arg(host.state_dir()).args(rest).output()?)
+    Ok(wharf_command(&["token", verb, "--state-dir"])
+        .arg(host.state_dir())
+        .args(rest)
+        .output()?)
 }
 
 pub(crate) fn expect_stdout(output: Output) -> Result<String> {
@@ -31,12 +34,20 @@ pub(crate) fn expect_stderr(output: Output) -> Result<String> {
 pub(crate) fn create_token(host: &TestHost, arguments: &[&str]) -> Result<(String, String)> {
     let made = expect_stdout(run_token(host, &[&["create", "--json"], arguments].concat())?)?;
     let made: Value = serde_json::from_str(&made)?;
-    let text = |key: &str| made[key].as_str().map(str::to_owned).with_context(|| format!("no {key} in {made}"));
+    let text = |key: &str| {
+        made[key]
+            .as_str()
+            .map(str::to_owned)
+            .with_context(|| format!("no {key} in {made}"))
+    };
     Ok((text("id")?, text("token")?))
 }
 
 /// Returns the HTTP status with which a connection with this token is refused; `None` if it is accepted.
-pub(crate) async fn refused_status(host: &TestHost, credentials: &Credentials) -> Result<Option<u16>> {
+pub(crate) async fn refused_status(
+    host: &TestHost,
+    credentials: &Credentials,
+) -> Result<Option<u16>> {
     let Err(error) = connect(&host.ws_url(), credentials).await else { return Ok(None) };
     error.downcast_ref().map_or(Err(anyhow::anyhow!("{error:#}")), host_status)
 }
@@ -79,11 +90,17 @@ async fn a_token_that_is_shown_over_the_socket_counts() -> Result<()> {
     for (shown, expected) in [(None, None), (Some(&observer), None), (Some(&wrong), Some(401))] {
         let mut request = "ws://localhost/acp".into_client_request()?;
         if let Some(token) = shown {
-            request.headers_mut().insert("authorization", format!("Bearer {token}").parse()?);
+            request
+                .headers_mut()
+                .insert("authorization", format!("Bearer {token}").parse()?);
         }
         let stream = tokio::net::UnixStream::connect(host.socket_path()).await?;
         let answer = tokio_tungstenite::client_async(request, stream).await;
-        assert_eq!(answer.map_or_else(|error| host_status(&error), |_| Ok(None))?, expected, "{shown:?}");
+        assert_eq!(
+            answer.map_or_else(|error| host_status(&error), |_| Ok(None))?,
+            expected,
+            "{shown:?}"
+        );
     }
     Ok(())
 }
@@ -130,8 +147,14 @@ async fn damaged_token_file_is_reported_and_set_aside_at_the_next_start() -> Res
 fn a_token_is_shown_once_and_its_hash_never() -> Result<()> {
     let host = crate::scripted_host(&[])?.start_host()?;
     let plain = expect_stdout(run_token(&host, &["create", "--role", "observer"])?)?;
-    assert!(plain.starts_with("wharf_") && plain.trim_end().len() == 58, "stdout is the token alone: {plain}");
-    let made = expect_stdout(run_token(&host, &["create", "--role", "admin", "--label", "ci runner", "--json"])?)?;
+    assert!(
+        plain.starts_with("wharf_") && plain.trim_end().len() == 58,
+        "stdout is the token alone: {plain}"
+    );
+    let made = expect_stdout(run_token(
+        &host,
+        &["create", "--role", "admin", "--label", "ci runner", "--json"],
+    )?)?;
     let made: Value = serde_json::from_str(&made)?;
     let (id, text) = (&made["id"], &made["token"]);
     assert_eq!(made, json!({ "id": id, "token": text, "role": "admin", "label": "ci runner" }));
@@ -139,14 +162,24 @@ fn a_token_is_shown_once_and_its_hash_never() -> Result<()> {
     let listed = expect_stdout(run_token(&host, &["list", "--json"])?)?;
     let entries: Value = serde_json::from_str(&listed)?;
     let at = &entries[1]["createdAt"];
-    assert_eq!(entries[1], json!({ "id": id, "role": "admin", "label": "ci runner", "createdAt": at }));
+    assert_eq!(
+        entries[1],
+        json!({ "id": id, "role": "admin", "label": "ci runner", "createdAt": at })
+    );
     let table = expect_stdout(run_token(&host, &["list"])?)?;
     assert_eq!(table.lines().count(), 2, "{table}");
-    let kept: Value = serde_json::from_slice(&std::fs::read(host.state_dir().join("tokens.json"))?)?;
+    let kept: Value =
+        serde_json::from_slice(&std::fs::read(host.state_dir().join("tokens.json"))?)?;
     for entry in kept["tokens"].as_array().context("no tokens")? {
-        for secret in [plain.trim_end(), text.as_str().unwrap_or_default(), entry["hash"].as_str().unwrap_or_default()]
-        {
-            assert!(!secret.is_empty() && !listed.contains(secret) && !table.contains(secret), "{secret} is shown");
+        for secret in [
+            plain.trim_end(),
+            text.as_str().unwrap_or_default(),
+            entry["hash"].as_str().unwrap_or_default(),
+        ] {
+            assert!(
+                !secret.is_empty() && !listed.contains(secret) && !table.contains(secret),
+                "{secret} is shown"
+            );
         }
     }
     Ok(())
@@ -162,6 +195,9 @@ fn impossible_token_commands_name_their_reason() -> Result<()> {
     assert!(own.contains("the host's own token"), "{own}");
     let role = run_token(&host, &["create", "--role", "root"])?;
     let said = String::from_utf8_lossy(&role.stderr);
-    assert!(role.status.code() == Some(2) && said.contains("observer, controller, admin"), "{said}");
+    assert!(
+        role.status.code() == Some(2) && said.contains("observer, controller, admin"),
+        "{said}"
+    );
     Ok(())
 }

@@ -33,7 +33,8 @@ async fn an_error_answer_to_a_prompt_has_the_end_of_stderr() -> Result<()> {
     assert_eq!(error.data["stderr"], "no credit left", "{error}");
     let http = RestClient::new(&host);
     let lines = output_lines(&http, &session).await?;
-    let expected = ["[error] this prompt fails as told", "no credit left", "── turn-end (error) ──"];
+    let expected =
+        ["[error] this prompt fails as told", "no credit left", "── turn-end (error) ──"];
     assert_eq!(lines[lines.len() - 3..], expected, "{lines:?}");
     let events = follow_turn(&http, &session, "stderr still none; error").await?;
     let end = &events.last().context("no end")?.data;
@@ -65,10 +66,15 @@ async fn the_reason_of_a_cut_off_turn_comes_before_its_end() -> Result<()> {
 async fn lines_on_stdout_that_are_not_json_are_kept_with_stderr() -> Result<()> {
     let host = scripted_host(&["--no-load"])?.start_host()?;
     let (client, session) = open_session(&host).await?;
-    let error = expect_error(client.send_prompt(&session, "malformed; stderr and this; error").await)?;
+    let error =
+        expect_error(client.send_prompt(&session, "malformed; stderr and this; error").await)?;
     let mut kept: Vec<&str> = error.data["stderr"].as_str().context("no stderr")?.lines().collect();
     kept.sort_unstable();
-    assert_eq!(kept, ["and this", "this is not JSON"], "the two pipes are not read in one order: {error}");
+    assert_eq!(
+        kept,
+        ["and this", "this is not JSON"],
+        "the two pipes are not read in one order: {error}"
+    );
     let error = expect_error(client.send_prompt(&session, "flood 5000; error").await)?;
     let kept = error.data["stderr"].as_str().context("no stderr")?.len();
     assert!((1_000..=8 * 1024).contains(&kept), "{kept} bytes were kept");

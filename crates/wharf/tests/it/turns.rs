@@ -5,7 +5,8 @@ use serde_json::json;
 use wharf_testkit::processes;
 
 use crate::{
-    TREE_ENDS_WITHIN, join_session, log, open_session, parse_pids, prompt_for_text, scripted_host, stop_reason,
+    TREE_ENDS_WITHIN, join_session, log, open_session, parse_pids, prompt_for_text, scripted_host,
+    stop_reason,
 };
 
 #[tokio::test]
@@ -16,10 +17,21 @@ async fn overlapping_prompts_are_queued_and_answered_in_order() -> Result<()> {
     let one = first.start_prompt(&session, "ask; echo one").await;
     let ask = first.expect_request("session/request_permission").await;
     let two = first.start_prompt(&session, "echo two; stop max_tokens").await;
-    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("two")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| {
+        event["frame"].to_string().contains("two")
+    })
+    .await?;
     let three = second.start_prompt(&session, "echo three; error -32050").await;
-    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("three")).await?;
-    first.send_result(ask.id(), json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
+    log::expect_event(&host, &session, "prompt_accepted", |event| {
+        event["frame"].to_string().contains("three")
+    })
+    .await?;
+    first
+        .send_result(
+            ask.id(),
+            json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } }),
+        )
+        .await;
     assert_eq!(stop_reason(one.wait_answer().await)?, "end_turn");
     assert_eq!(stop_reason(two.wait_answer().await)?, "max_tokens");
     assert_eq!(crate::expect_error(three.wait_answer().await)?.code, -32050);
@@ -29,7 +41,10 @@ async fn overlapping_prompts_are_queued_and_answered_in_order() -> Result<()> {
         .iter()
         .enumerate()
         .filter_map(|(place, frame)| {
-            frame.update().filter(|update| update["sessionUpdate"] == "user_message_chunk").map(|_| place)
+            frame
+                .update()
+                .filter(|update| update["sessionUpdate"] == "user_message_chunk")
+                .map(|_| place)
         })
         .collect();
     assert_eq!(places.len(), 2, "its own prompt is not shown to it");
@@ -76,7 +91,9 @@ async fn a_cancel_with_nothing_to_cancel_does_nothing() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     client.cancel_turn(&session).await;
-    client.send_notification("session/cancel", json!({ "sessionId": "sess_unknown" })).await;
+    client
+        .send_notification("session/cancel", json!({ "sessionId": "sess_unknown" }))
+        .await;
     client.send_notification("session/cancel", json!({})).await;
     assert_eq!(prompt_for_text(&client, &session, "echo fine").await?, "fine");
     assert!(log::list_events(&host, &session, "cancel_requested")?.is_empty());
@@ -91,10 +108,15 @@ async fn a_cancel_takes_the_callers_waiting_prompts_and_leaves_those_of_others()
     let running = first.start_prompt(&session, "echo running; hang").await;
     second.expect_text("running").await;
     let waiting = second.start_prompt(&session, "echo never").await;
-    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| {
+        event["frame"].to_string().contains("never")
+    })
+    .await?;
     let patient = first.start_prompt(&session, "echo at last").await;
-    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("at last"))
-        .await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| {
+        event["frame"].to_string().contains("at last")
+    })
+    .await?;
 
     // The client only has a queued prompt: that is cancelled, and the other client's turn is not.
     second.cancel_turn(&session).await;
@@ -117,9 +139,15 @@ async fn a_cancel_by_the_sender_of_the_running_turn_takes_its_waiting_prompts_to
     let running = first.start_prompt(&session, "echo running; hang").await;
     first.expect_text("running").await;
     let own = first.start_prompt(&session, "echo never").await;
-    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| {
+        event["frame"].to_string().contains("never")
+    })
+    .await?;
     let others = second.start_prompt(&session, "echo still").await;
-    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("still")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| {
+        event["frame"].to_string().contains("still")
+    })
+    .await?;
     first.cancel_turn(&session).await;
     assert_eq!(stop_reason(running.wait_answer().await)?, "cancelled");
     assert_eq!(stop_reason(own.wait_answer().await)?, "cancelled");
@@ -135,8 +163,13 @@ async fn a_cancel_request_takes_a_waiting_prompt_out_of_the_queue() -> Result<()
     let running = client.start_prompt(&session, "echo running; hang").await;
     client.expect_text("running").await;
     let waiting = client.start_prompt(&session, "echo never").await;
-    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
-    client.send_notification("$/cancel_request", json!({ "requestId": waiting.id })).await;
+    log::expect_event(&host, &session, "prompt_accepted", |event| {
+        event["frame"].to_string().contains("never")
+    })
+    .await?;
+    client
+        .send_notification("$/cancel_request", json!({ "requestId": waiting.id }))
+        .await;
     let error = crate::expect_error(waiting.wait_answer().await)?;
     assert_eq!(error.data["reason"], "removed", "{error}");
     client.cancel_turn(&session).await;
@@ -182,7 +215,8 @@ async fn an_agent_that_ignores_a_cancel_is_ended_and_the_turn_with_it() -> Resul
             let error = crate::expect_error(client.send_prompt(&session, "echo again").await)?;
             assert_eq!(error.data["reason"], "not_resumable", "{error}");
         } else {
-            log::expect_event(&host, &session, "agent_started", |event| event["start"] == 2).await?;
+            log::expect_event(&host, &session, "agent_started", |event| event["start"] == 2)
+                .await?;
             let next = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
             assert_ne!(next, agent, "another agent goes on");
         }
@@ -192,14 +226,18 @@ async fn an_agent_that_ignores_a_cancel_is_ended_and_the_turn_with_it() -> Resul
 
 #[tokio::test]
 async fn an_agent_that_ignores_a_cancel_is_brought_back_for_the_prompts_that_wait() -> Result<()> {
-    let host = scripted_host(&["--no-cancel"])?.with_setting("cancel_timeout", "300ms").start_host()?;
+    let host = scripted_host(&["--no-cancel"])?
+        .with_setting("cancel_timeout", "300ms")
+        .start_host()?;
     let (first, session) = open_session(&host).await?;
     let second = join_session(&host, &session).await?;
     let running = first.start_prompt(&session, "echo deaf; hang").await;
     second.expect_text("deaf").await;
     let waiting = second.start_prompt(&session, "echo at last").await;
-    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("at last"))
-        .await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| {
+        event["frame"].to_string().contains("at last")
+    })
+    .await?;
     first.cancel_turn(&session).await;
     assert_eq!(stop_reason(running.wait_answer().await)?, "cancelled");
     assert_eq!(stop_reason(waiting.wait_answer().await)?, "end_turn");
@@ -214,7 +252,10 @@ async fn a_full_queue_refuses_and_says_how_long_it_is() -> Result<()> {
     let (client, session) = open_session(&host).await?;
     let _running = client.start_prompt(&session, "echo running; hang").await;
     client.expect_text("running").await;
-    let _waiting = [client.start_prompt(&session, "echo a").await, client.start_prompt(&session, "echo b").await];
+    let _waiting = [
+        client.start_prompt(&session, "echo a").await,
+        client.start_prompt(&session, "echo b").await,
+    ];
     let error = crate::expect_error(client.send_prompt(&session, "echo c").await)?;
     assert_eq!(error.data["reason"], "queue_full", "{error}");
     assert!(error.message.contains("limits.queue"), "{error}");
@@ -244,11 +285,14 @@ async fn request_ids_come_back_exactly_as_they_were_spelled() -> Result<()> {
         );
         client.send_raw(&prompt).await;
         let response = client.expect("an answer", |frame| frame.method().is_empty()).await;
-        let expected = format!(r#"{{"id":{id},"jsonrpc":"2.0","result":{{"stopReason":"end_turn"}}}}"#);
+        let expected =
+            format!(r#"{{"id":{id},"jsonrpc":"2.0","result":{{"stopReason":"end_turn"}}}}"#);
         assert_eq!(response.raw, expected);
         // The agent refuses the first method, Wharf the second.
         for method in ["no/such", "_wharf/no/such"] {
-            client.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#)).await;
+            client
+                .send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#))
+                .await;
             let response = client.expect("an error", |frame| frame.method().is_empty()).await;
             assert!(response.raw.contains(&format!(r#""id":{id},"#)), "{}", response.raw);
             assert_eq!(response.body["error"]["code"], -32601, "{}", response.raw);
@@ -268,13 +312,23 @@ async fn the_process_of_a_session_outlives_its_clients() -> Result<()> {
     client.wait_closed().await;
     let later = join_session(&host, &session).await?;
     later.choose_option("allow_once");
-    let asked =
-        later.received_frames().iter().filter(|frame| frame.is_request()).map(|frame| frame.id().clone()).next();
+    let asked = later
+        .received_frames()
+        .iter()
+        .filter(|frame| frame.is_request())
+        .map(|frame| frame.id().clone())
+        .next();
     if let Some(id) = asked {
-        later.send_result(&id, json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
+        later
+            .send_result(
+                &id,
+                json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } }),
+            )
+            .await;
     }
     later.expect_text("done").await;
-    log::expect_event(&host, &session, "prompt_ended", |event| event["end"]["how"] == "answered").await?;
+    log::expect_event(&host, &session, "prompt_ended", |event| event["end"]["how"] == "answered")
+        .await?;
     let still = parse_pids(&prompt_for_text(&later, &session, "pid").await?);
     assert_eq!(agent.first().context("no pid")?, still.first().context("no pid")?);
     Ok(())

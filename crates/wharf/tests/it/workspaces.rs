@@ -22,7 +22,9 @@ fn create_dir(host: &TestHost, name: &str) -> Result<PathBuf> {
 /// Registers a workspace and returns its directory.
 async fn register_workspace(http: &RestClient, host: &TestHost, slug: &str) -> Result<PathBuf> {
     let path = create_dir(host, slug)?;
-    http.post("/workspaces", &json!({ "slug": slug, "path": path })).await?.expect(201)?;
+    http.post("/workspaces", &json!({ "slug": slug, "path": path }))
+        .await?
+        .expect(201)?;
     Ok(path)
 }
 
@@ -36,14 +38,21 @@ fn session_id(session: &Value) -> Result<String> {
 }
 
 fn check_bucket(host: &TestHost, bucket: &str, session: &str) -> bool {
-    host.state_dir().join("workspaces").join(bucket).join("sessions").join(session).join("log").is_dir()
+    host.state_dir()
+        .join("workspaces")
+        .join(bucket)
+        .join("sessions")
+        .join(session)
+        .join("log")
+        .is_dir()
 }
 
 #[tokio::test]
 async fn sessions_of_every_surface_are_listed_under_their_workspace() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);
-    let (code, elsewhere) = (register_workspace(&http, &host, "code").await?, create_dir(&host, "elsewhere")?);
+    let (code, elsewhere) =
+        (register_workspace(&http, &host, "code").await?, create_dir(&host, "elsewhere")?);
     let below = create_dir(&host, "code/below")?;
     let acp = connect_client(&host).await?;
     let by_acp = acp.new_session(below.to_str().context("not UTF-8")?).await?;
@@ -56,7 +65,11 @@ async fn sessions_of_every_surface_are_listed_under_their_workspace() -> Result<
     ];
     for (body, slug, cwd) in expected {
         let session = spawn_session(&http, body.clone()).await?;
-        assert_eq!((&session["workspaceSlug"], &session["cwd"]), (&json!(slug), &json!(cwd)), "{body}");
+        assert_eq!(
+            (&session["workspaceSlug"], &session["cwd"]),
+            (&json!(slug), &json!(cwd)),
+            "{body}"
+        );
         assert!(session.get("warnings").is_none(), "{session}");
         assert!(check_bucket(&host, slug, &session_id(&session)?), "{body}");
     }
@@ -89,7 +102,9 @@ async fn the_history_of_a_removed_workspace_survives_a_restart() -> Result<()> {
     send_prompt(&http, &session, "echo and on").await?;
     wait_until_idle(&http, &session).await?;
     assert!(check_bucket(&host, "code", &session));
-    let answer = http.post("/sessions/agent", &json!({ "adapter": "scripted", "workspaceSlug": "code" })).await?;
+    let answer = http
+        .post("/sessions/agent", &json!({ "adapter": "scripted", "workspaceSlug": "code" }))
+        .await?;
     assert_eq!(answer.status_and_code(), (422, "unknown_workspace".to_owned()));
     Ok(())
 }
@@ -101,7 +116,8 @@ async fn purging_deletes_ended_sessions_and_is_refused_while_one_runs() -> Resul
     register_workspace(&http, &host, "code").await?;
     let mut sessions = Vec::new();
     for _ in 0..2 {
-        sessions.push(session_id(&spawn_session(&http, json!({ "workspaceSlug": "code" })).await?)?);
+        sessions
+            .push(session_id(&spawn_session(&http, json!({ "workspaceSlug": "code" })).await?)?);
     }
     http.post_empty(&format!("/sessions/{}/kill", sessions[0])).await?.expect(200)?;
     let refused = http.delete("/workspaces/code?purge=true").await?;
@@ -118,16 +134,22 @@ async fn purging_deletes_ended_sessions_and_is_refused_while_one_runs() -> Resul
 async fn a_controllers_token_names_only_directories_inside_a_workspace() -> Result<()> {
     let host = scripted_host(&["--resume"])?.start_host()?;
     let (admin, controller) = (RestClient::new(&host), caller_with_role(&host, "controller")?);
-    let (code, outside) = (register_workspace(&admin, &host, "code").await?, create_dir(&host, "outside")?);
+    let (code, outside) =
+        (register_workspace(&admin, &host, "code").await?, create_dir(&host, "outside")?);
     let (below, link) = (create_dir(&host, "code/below")?, code.join("link"));
     std::os::unix::fs::symlink(&outside, &link)?;
     let way_out = code.join("../outside");
     for cwd in [&outside, &link, &way_out] {
-        let answer = controller.post("/sessions/agent", &json!({ "adapter": "scripted", "cwd": cwd })).await?;
+        let answer = controller
+            .post("/sessions/agent", &json!({ "adapter": "scripted", "cwd": cwd }))
+            .await?;
         assert_eq!(answer.status_and_code(), (403, "cwd_not_allowed".to_owned()), "{cwd:?}");
     }
     let body = json!({ "adapter": "scripted", "cwd": below, "additionalDirectories": [link] });
-    assert_eq!(controller.post("/sessions/agent", &body).await?.status_and_code(), (403, "cwd_not_allowed".to_owned()));
+    assert_eq!(
+        controller.post("/sessions/agent", &body).await?.status_and_code(),
+        (403, "cwd_not_allowed".to_owned())
+    );
     let acp = TestClient::connect(&host.ws_url(), controller.token()).await?;
     acp.initialize().await?;
     for params in [
@@ -137,15 +159,24 @@ async fn a_controllers_token_names_only_directories_inside_a_workspace() -> Resu
         let error = expect_error(acp.call_method("session/new", params).await)?;
         assert_eq!(error.data["reason"], "cwd_not_allowed", "{error}");
     }
-    assert_eq!(admin.get("/sessions").await?.expect(200)?, json!({ "sessions": [] }), "nothing was made");
+    assert_eq!(
+        admin.get("/sessions").await?.expect(200)?,
+        json!({ "sessions": [] }),
+        "nothing was made"
+    );
 
-    let session =
-        session_id(&spawn_session(&controller, json!({ "cwd": below, "additionalDirectories": [code] })).await?)?;
+    let session = session_id(
+        &spawn_session(&controller, json!({ "cwd": below, "additionalDirectories": [code] }))
+            .await?,
+    )?;
     let by_acp = acp.new_session(code.to_str().context("not UTF-8")?).await?;
     // A session that comes back may not reach further than it did at its creation.
     admin.post_empty(&format!("/sessions/{session}/kill")).await?.expect(200)?;
     let load = json!({ "sessionId": session, "cwd": below, "mcpServers": [], "additionalDirectories": [link] });
-    assert_eq!(expect_error(acp.call_method("session/load", load).await)?.data["reason"], "cwd_not_allowed");
+    assert_eq!(
+        expect_error(acp.call_method("session/load", load).await)?.data["reason"],
+        "cwd_not_allowed"
+    );
     assert_ne!(session, by_acp);
     spawn_session(&admin, json!({ "cwd": link })).await?;
     Ok(())
@@ -166,11 +197,15 @@ async fn the_registry_is_changed_by_admins_alone() -> Result<()> {
         assert_eq!(other.get("/workspaces").await?.expect(200)?, empty);
     }
     let added = http.post("/workspaces", &body).await?.expect(201)?;
-    assert_eq!((&added["slug"], &added["path"], &added["label"]), (&json!("one"), &json!(path), &json!("The first")));
+    assert_eq!(
+        (&added["slug"], &added["path"], &added["label"]),
+        (&json!("one"), &json!(path), &json!("The first"))
+    );
     register_workspace(&http, &host, "two").await?;
     let put = async |slug: &str| {
         let headers = [("content-type", "application/json")];
-        http.send("PUT", "/workspaces/active", &headers, &json!({ "slug": slug }).to_string()).await
+        http.send("PUT", "/workspaces/active", &headers, &json!({ "slug": slug }).to_string())
+            .await
     };
     assert_eq!(put("two").await?.expect(200)?["active"], "two");
     assert_eq!(put("three").await?.status_and_code(), (404, "unknown_workspace".to_owned()));
@@ -183,7 +218,11 @@ async fn the_registry_is_changed_by_admins_alone() -> Result<()> {
         (json!({ "slug": "x" }), 422, "invalid_params"),
     ];
     for (body, status, code) in wrong {
-        assert_eq!(http.post("/workspaces", &body).await?.status_and_code(), (status, code.to_owned()), "{body}");
+        assert_eq!(
+            http.post("/workspaces", &body).await?.status_and_code(),
+            (status, code.to_owned()),
+            "{body}"
+        );
     }
     for slug in ["three", "..%2F..%2Fx", "default"] {
         let answer = http.delete(&format!("/workspaces/{slug}?purge=true")).await?;
@@ -217,8 +256,14 @@ async fn damaged_registry_is_reported_by_line_and_affects_no_sessions() -> Resul
         }
         let spawned = spawn_session(&http, json!({ "cwd": code })).await?;
         assert_eq!(spawned["workspaceSlug"], "default");
-        assert!(spawned["warnings"][0].as_str().is_some_and(|text| text.contains("line 6")), "{spawned}");
-        assert_eq!(http.get(&format!("/sessions/{session}")).await?.expect(200)?["workspaceSlug"], "code");
+        assert!(
+            spawned["warnings"][0].as_str().is_some_and(|text| text.contains("line 6")),
+            "{spawned}"
+        );
+        assert_eq!(
+            http.get(&format!("/sessions/{session}")).await?.expect(200)?["workspaceSlug"],
+            "code"
+        );
         host.restart()?;
     }
     assert_eq!(fs::read_to_string(&file)?, damaged, "it was written");
@@ -233,7 +278,9 @@ async fn without_a_workspace_a_spawn_runs_in_the_hosts_own_directory_and_says_so
     assert_eq!(session["cwd"], json!(std::env::current_dir()?));
     let warning = session["warnings"][0].as_str().context("no warning")?;
     assert!(warning.contains("no workspace is active"), "{warning}");
-    wait_for_session(&http, &session_id(&session)?, "a session that runs", |session| session["status"] == "running")
-        .await?;
+    wait_for_session(&http, &session_id(&session)?, "a session that runs", |session| {
+        session["status"] == "running"
+    })
+    .await?;
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Checks from the log alone that every cancel of a walk ended the prompts that its sender meant.
 
 use wharf_core::{
-    CancelScope, ClientIdentity, ClientInput, Event, Input, Millis, PromptEnd, PromptEvent, PromptId, Reply, Sender,
-    Seq, State, Step,
+    CancelScope, ClientIdentity, ClientInput, Event, Input, Millis, PromptEnd, PromptEvent,
+    PromptId, Reply, Sender, Seq, State, Step,
 };
 
 /// A cancel that is being handled, and the state before it.
@@ -30,7 +30,12 @@ impl Cancel {
         let Input::Client(ClientInput::Cancel { by, scope }) = input else { return None };
         let identity = by.identity();
         let is_own = |sender: &Sender| sender.identity() == identity;
-        let turns = |own: bool| state.turns.iter().filter(move |turn| (turn.sender.identity() == by.identity()) == own);
+        let turns = |own: bool| {
+            state
+                .turns
+                .iter()
+                .filter(move |turn| (turn.sender.identity() == by.identity()) == own)
+        };
         let waiting = state.queue.iter().filter(|queued| is_own(&queued.sender));
         Some(Self {
             scope: *scope,
@@ -46,12 +51,17 @@ impl Cancel {
     /// Checks the result of the step.
     pub(super) fn check(&self, step: &Step) {
         if self.is_observer {
-            assert!(matches!(step.reply, Reply::Refused(_)) && step.events.is_empty(), "an observer cancelled");
+            assert!(
+                matches!(step.reply, Reply::Refused(_)) && step.events.is_empty(),
+                "an observer cancelled"
+            );
             return;
         }
         let (mut ended, mut hit) = (Vec::new(), Vec::new());
         for event in &step.events {
-            if let Event::Prompt(PromptEvent::Ended { prompt, end: PromptEnd::Cancelled, .. }) = event {
+            if let Event::Prompt(PromptEvent::Ended { prompt, end: PromptEnd::Cancelled, .. }) =
+                event
+            {
                 ended.push(prompt.clone());
             } else if let Event::Prompt(PromptEvent::CancelRequested { prompt, by, .. }) = event {
                 assert_eq!(by.as_ref().map(Sender::identity).as_ref(), Some(&self.by));
@@ -62,12 +72,19 @@ impl Cancel {
         assert_eq!(missed, None, "a waiting prompt of the caller is left");
         let foreign = ended.iter().find(|prompt| !self.own_waiting.contains(prompt));
         assert!(self.scope.clear_queue || foreign.is_none(), "{foreign:?} is another's");
-        let strangers: Vec<_> = hit.iter().filter(|prompt| !self.own_running.contains(prompt)).collect();
+        let strangers: Vec<_> =
+            hit.iter().filter(|prompt| !self.own_running.contains(prompt)).collect();
         if strangers.is_empty() {
             return;
         }
-        assert!(self.own_running.is_empty() && self.own_waiting.is_empty(), "the caller had prompts of its own");
-        assert!(self.own_end.is_none_or(|end| end <= self.scope.settled), "the cancel crossed the end of its own turn");
+        assert!(
+            self.own_running.is_empty() && self.own_waiting.is_empty(),
+            "the caller had prompts of its own"
+        );
+        assert!(
+            self.own_end.is_none_or(|end| end <= self.scope.settled),
+            "the cancel crossed the end of its own turn"
+        );
         for prompt in strangers {
             let began = self.others.iter().find(|(known, _)| known == prompt).unwrap().1;
             assert!(began <= self.scope.seen, "{prompt} began unseen");
@@ -76,14 +93,19 @@ impl Cancel {
 }
 
 /// Returns the event that ended the client's last turn, after `since`.
-fn own_end(log: &[(Seq, Millis, Event)], since: Seq, is_own: impl Fn(&Sender) -> bool) -> Option<Seq> {
+fn own_end(
+    log: &[(Seq, Millis, Event)],
+    since: Seq,
+    is_own: impl Fn(&Sender) -> bool,
+) -> Option<Seq> {
     let is_sent_by_it = |prompt: &PromptId| {
         let mut events = log.iter().map(|(_, _, event)| event);
         events.any(|event| matches!(event, Event::Prompt(PromptEvent::Accepted { prompt: accepted, sender, .. }) if accepted == prompt && is_own(sender)))
     };
     let ran = |prompt: &PromptId, end: Seq| {
         let is_about = |event: &Event| matches!(event, Event::Prompt(PromptEvent::TurnStarted { prompt: named, .. } | PromptEvent::Requeued { prompt: named }) if named == prompt);
-        let before = log.iter().rev().skip_while(|(seq, ..)| *seq >= end).map(|(_, _, event)| event);
+        let before =
+            log.iter().rev().skip_while(|(seq, ..)| *seq >= end).map(|(_, _, event)| event);
         before
             .into_iter()
             .find(|event| is_about(event))

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use wharf_core::{
-    AgentInput, AskId, AskKind, Attachment, CancelScope, ClientInput, Description, EndReason, Fault, Input,
-    LifecycleInput, Millis, Overlap, PauseReason, PromptId, Raw, Role, Sender, Seq, StartFault, StartNo, Status,
-    StorageInput, Submission, ToolCall, ToolCallState, UpdateKind, WakeCause,
+    AgentInput, AskId, AskKind, Attachment, CancelScope, ClientInput, Description, EndReason,
+    Fault, Input, LifecycleInput, Millis, Overlap, PauseReason, PromptId, Raw, Role, Sender, Seq,
+    StartFault, StartNo, Status, StorageInput, Submission, ToolCall, ToolCallState, UpdateKind,
+    WakeCause,
 };
 
 use super::Walk;
@@ -34,14 +35,17 @@ impl Walk {
             70..79 => self.answer(),
             79..86 => self.decline(),
             86..91 => self.queue_control(),
-            91 if self.dice.one_in(2) => {
-                Input::Lifecycle(LifecycleInput::Sleep { reason: EndReason::Memory, why: "full".into() })
-            }
+            91 if self.dice.one_in(2) => Input::Lifecycle(LifecycleInput::Sleep {
+                reason: EndReason::Memory,
+                why: "full".into(),
+            }),
             91..93 => Input::Lifecycle(LifecycleInput::Kill { reason: self.kill_reason() }),
             93 => Input::Lifecycle(LifecycleInput::Resume),
             94 => {
                 let causes = [WakeCause::Caller, WakeCause::Queue, WakeCause::HostStart];
-                Input::Lifecycle(LifecycleInput::Wake { cause: causes[self.dice.below(3) as usize] })
+                Input::Lifecycle(LifecycleInput::Wake {
+                    cause: causes[self.dice.below(3) as usize],
+                })
             }
             95 => self.disk(),
             96 if self.dice.one_in(2) => {
@@ -69,7 +73,12 @@ impl Walk {
         };
         let (title, label) = (text(), text());
         let archived = (!self.dice.one_in(3)).then(|| self.dice.one_in(2));
-        Input::Client(ClientInput::Describe(Description { by: self.client(), title, label, archived }))
+        Input::Client(ClientInput::Describe(Description {
+            by: self.client(),
+            title,
+            label,
+            archived,
+        }))
     }
 
     fn client(&mut self) -> Sender {
@@ -93,7 +102,14 @@ impl Walk {
             _ => Overlap::Queue,
         };
         let (sender, frame, to_agent) = (self.client(), self.frame(), self.dice.one_in(3));
-        Input::Client(ClientInput::Prompt(Submission { prompt, sender, frame, key, overlap, to_agent }))
+        Input::Client(ClientInput::Prompt(Submission {
+            prompt,
+            sender,
+            frame,
+            key,
+            overlap,
+            to_agent,
+        }))
     }
 
     fn some_prompt(&mut self) -> PromptId {
@@ -105,7 +121,12 @@ impl Walk {
         let prompt = if self.dice.one_in(8) { None } else { self.dice.pick(&held).cloned() };
         let prompt = prompt.unwrap_or_else(|| self.some_prompt());
         let stop_reason = (!self.dice.one_in(5)).then(|| "end_turn".into());
-        Input::Agent(AgentInput::Answered { prompt, stop_reason, frame: self.frame(), stderr: None })
+        Input::Agent(AgentInput::Answered {
+            prompt,
+            stop_reason,
+            frame: self.frame(),
+            stderr: None,
+        })
     }
 
     /// Returns a request id out of a few, so that some are used again, even while they are open.
@@ -123,7 +144,13 @@ impl Walk {
             AskKind::Permission => vec!["allow".into(), "reject".into()],
             AskKind::Elicitation => Vec::new(),
         };
-        Input::Agent(AgentInput::Asked { kind, agent_request, frame: self.frame(), options, tool_call: None })
+        Input::Agent(AgentInput::Asked {
+            kind,
+            agent_request,
+            frame: self.frame(),
+            options,
+            tool_call: None,
+        })
     }
 
     fn agent_updated(&mut self) -> Input {
@@ -153,12 +180,23 @@ impl Walk {
         match self.dice.below(8) {
             0 => {
                 let (cause, is_awaited) = (self.start_fault(), self.dice.one_in(2));
-                Input::Agent(AgentInput::StartFailed { start, cause, is_awaited, exit_code, message: "no".into() })
+                Input::Agent(AgentInput::StartFailed {
+                    start,
+                    cause,
+                    is_awaited,
+                    exit_code,
+                    message: "no".into(),
+                })
             }
             1 => Input::Agent(AgentInput::Exited { start, exit_code, message: "".into() }),
             _ => {
                 let agent_session = format!("agent-{start}").into();
-                Input::Agent(AgentInput::Started { start, agent_session, traits: self.traits, answer: self.frame() })
+                Input::Agent(AgentInput::Started {
+                    start,
+                    agent_session,
+                    traits: self.traits,
+                    answer: self.frame(),
+                })
             }
         }
     }
@@ -187,8 +225,15 @@ impl Walk {
 
     fn attach(&mut self) -> Input {
         let role = if self.dice.one_in(6) { Role::Observer } else { Role::Controller };
-        let (elicits, wake, needs_agent) = (self.dice.one_in(2), self.dice.one_in(2), self.dice.one_in(2));
-        Input::Client(ClientInput::Attach(Attachment { sender: self.client(), role, elicits, wake, needs_agent }))
+        let (elicits, wake, needs_agent) =
+            (self.dice.one_in(2), self.dice.one_in(2), self.dice.one_in(2));
+        Input::Client(ClientInput::Attach(Attachment {
+            sender: self.client(),
+            role,
+            elicits,
+            wake,
+            needs_agent,
+        }))
     }
 
     fn cancel(&mut self) -> Input {
@@ -214,15 +259,25 @@ impl Walk {
             1 => Some("sudo".into()),
             _ => Some("allow".into()),
         };
-        Input::Client(ClientInput::Answer { ask: self.ask(), by: self.client(), option, frame: self.frame() })
+        Input::Client(ClientInput::Answer {
+            ask: self.ask(),
+            by: self.client(),
+            option,
+            frame: self.frame(),
+        })
     }
 
     fn decline(&mut self) -> Input {
-        Input::Client(ClientInput::Decline { ask: self.ask(), by: self.client(), frame: self.frame() })
+        Input::Client(ClientInput::Decline {
+            ask: self.ask(),
+            by: self.client(),
+            frame: self.frame(),
+        })
     }
 
     fn queue_control(&mut self) -> Input {
-        let queued: Vec<_> = self.session.state().queue.iter().map(|queued| queued.prompt.clone()).collect();
+        let queued: Vec<_> =
+            self.session.state().queue.iter().map(|queued| queued.prompt.clone()).collect();
         let prompt = if self.dice.one_in(6) { None } else { self.dice.pick(&queued).cloned() };
         let prompt = prompt.unwrap_or_else(|| self.some_prompt());
         let by = self.client();
@@ -230,12 +285,17 @@ impl Walk {
             3 => Input::Client(ClientInput::SendNow { prompt, by, steer: self.dice.one_in(3) }),
             0 => Input::Client(ClientInput::RemovePrompt { prompt, by }),
             1 => Input::Client(ClientInput::UpdatePrompt { prompt, by, frame: self.frame() }),
-            _ => Input::Client(ClientInput::MovePrompt { prompt, by, position: self.dice.below(5) as usize }),
+            _ => Input::Client(ClientInput::MovePrompt {
+                prompt,
+                by,
+                position: self.dice.below(5) as usize,
+            }),
         }
     }
 
     fn kill_reason(&mut self) -> EndReason {
-        [EndReason::User, EndReason::Closed, EndReason::Idle, EndReason::HostShutdown][self.dice.below(4) as usize]
+        [EndReason::User, EndReason::Closed, EndReason::Idle, EndReason::HostShutdown]
+            [self.dice.below(4) as usize]
     }
 
     fn time_passed(&mut self) -> Input {

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use wharf_core::{
-    AgentEvent, AgentInput, AskEvent, AskId, ClientInput, Effect, EndReason, Event, Input, LifecycleInput, PromptEnd,
-    PromptEvent, PromptId, Raw, Reply, Seq, Session, SessionEvent, Settings, StartKind, StartNo, State, Status, Step,
-    StorageEvent, ToolCall, ToolCallState,
+    AgentEvent, AgentInput, AskEvent, AskId, ClientInput, Effect, EndReason, Event, Input,
+    LifecycleInput, PromptEnd, PromptEvent, PromptId, Raw, Reply, Seq, Session, SessionEvent,
+    Settings, StartKind, StartNo, State, Status, Step, StorageEvent, ToolCall, ToolCallState,
 };
 
 pub(super) const KINDS: [&str; 23] = [
@@ -112,10 +112,16 @@ impl Ledger {
     /// Checks a step before its events are in the log.
     pub(super) fn check(&mut self, step: &Step, head: Seq) {
         if let Reply::Refused(refusal) = &step.reply {
-            assert!(step.events.is_empty() && step.effects.is_empty(), "refused ({refusal:?}) and done");
+            assert!(
+                step.events.is_empty() && step.effects.is_empty(),
+                "refused ({refusal:?}) and done"
+            );
         }
         if let Reply::Prompt(receipt) = &step.reply {
-            assert!(!receipt.duplicate || step.events.is_empty(), "a repeated submission is no news");
+            assert!(
+                !receipt.duplicate || step.events.is_empty(),
+                "a repeated submission is no news"
+            );
             assert!(self.prompts.contains_key(&receipt.prompt) || !receipt.duplicate);
         }
         self.died = false;
@@ -127,11 +133,22 @@ impl Ledger {
         for effect in &step.effects {
             self.check_effect(effect, step);
         }
-        let starts =
-            step.events.iter().filter(|event| matches!(event, Event::Agent(AgentEvent::Starting { .. }))).count();
-        let started = step.effects.iter().filter(|effect| matches!(effect, Effect::StartAgent { .. })).count();
+        let starts = step
+            .events
+            .iter()
+            .filter(|event| matches!(event, Event::Agent(AgentEvent::Starting { .. })))
+            .count();
+        let started = step
+            .effects
+            .iter()
+            .filter(|effect| matches!(effect, Effect::StartAgent { .. }))
+            .count();
         assert_eq!(starts, started, "each start is a fact and an effect");
-        let cancels = step.effects.iter().filter(|effect| matches!(effect, Effect::SendCancel)).count();
+        let cancels = step
+            .effects
+            .iter()
+            .filter(|effect| matches!(effect, Effect::SendCancel))
+            .count();
         assert!(cancels <= 1, "the agent is told once");
     }
 
@@ -160,9 +177,18 @@ impl Ledger {
                 let is_first = start.0 == 1;
                 assert!(is_first || free, "two starts at once");
                 let waits = self.prompts.values().any(|prompt| prompt.life == Life::Waiting);
-                assert!(is_first || *how != StartKind::New || waits || self.retrying, "memory lost for nothing");
-                assert!(*how != StartKind::Fork || (self.is_fork && !self.begun_anew), "a copy of no session");
-                assert!(!is_first || (*how == StartKind::Fork) == self.is_fork, "the first start of a fork copies");
+                assert!(
+                    is_first || *how != StartKind::New || waits || self.retrying,
+                    "memory lost for nothing"
+                );
+                assert!(
+                    *how != StartKind::Fork || (self.is_fork && !self.begun_anew),
+                    "a copy of no session"
+                );
+                assert!(
+                    !is_first || (*how == StartKind::Fork) == self.is_fork,
+                    "the first start of a fork copies"
+                );
                 self.begun_anew |= *how == StartKind::New;
                 self.retrying = false;
                 (self.last_start, self.status) = (*start, Some(Status::Starting));
@@ -195,8 +221,18 @@ impl Ledger {
             }
             Event::Prompt(PromptEvent::Accepted { prompt, frame, key, .. }) => {
                 let (frame, keyed) = (frame.clone(), key.is_some());
-                let new = Prompt { life: Life::Waiting, frame, content: seq, keyed, cancels: 0, requeues: 0 };
-                assert!(self.prompts.insert(prompt.clone(), new).is_none(), "{prompt} accepted twice");
+                let new = Prompt {
+                    life: Life::Waiting,
+                    frame,
+                    content: seq,
+                    keyed,
+                    cancels: 0,
+                    requeues: 0,
+                };
+                assert!(
+                    self.prompts.insert(prompt.clone(), new).is_none(),
+                    "{prompt} accepted twice"
+                );
                 4
             }
             Event::Prompt(PromptEvent::Updated { prompt, frame, .. }) => {
@@ -227,7 +263,10 @@ impl Ledger {
                 if matches!(end, PromptEnd::Answered { .. }) {
                     self.deaths = 0;
                 }
-                self.check_tools(prompt, matches!(end, PromptEnd::Answered { .. } | PromptEnd::Failed { .. }));
+                self.check_tools(
+                    prompt,
+                    matches!(end, PromptEnd::Answered { .. } | PromptEnd::Failed { .. }),
+                );
                 self.turn_to(prompt, &[Life::Waiting, Life::Running], Life::Ended);
                 9
             }
@@ -250,13 +289,20 @@ impl Ledger {
                 12
             }
             Event::Ask(AskEvent::Resolved { ask, .. }) => {
-                assert_eq!(self.asks.insert(*ask, true), Some(false), "ask {ask} resolved twice or never opened");
+                assert_eq!(
+                    self.asks.insert(*ask, true),
+                    Some(false),
+                    "ask {ask} resolved twice or never opened"
+                );
                 13
             }
             Event::Agent(AgentEvent::Faulted { .. }) => 14,
             Event::Storage(StorageEvent::Snapshot(_)) => 15,
             Event::Storage(StorageEvent::Paused { .. }) => {
-                assert!(self.status.is_some_and(Status::is_alive) && !self.paused, "nobody is to be held");
+                assert!(
+                    self.status.is_some_and(Status::is_alive) && !self.paused,
+                    "nobody is to be held"
+                );
                 self.paused = true;
                 16
             }
@@ -318,7 +364,11 @@ impl Ledger {
     fn check_effect(&mut self, effect: &Effect, step: &Step) {
         match effect {
             Effect::StartAgent { start, .. } => {
-                assert_eq!(self.process.replace(*start), None, "an agent is started beside another");
+                assert_eq!(
+                    self.process.replace(*start),
+                    None,
+                    "an agent is started beside another"
+                );
                 assert_eq!(*start, self.last_start);
             }
             Effect::StopAgent { start } => {
@@ -334,21 +384,28 @@ impl Ledger {
             }
             Effect::SendCancel => {
                 self.assert_agent_listens();
-                assert!(
-                    step.events.iter().any(|event| matches!(event, Event::Prompt(PromptEvent::CancelRequested { .. })))
-                );
+                assert!(step.events.iter().any(|event| matches!(
+                    event,
+                    Event::Prompt(PromptEvent::CancelRequested { .. })
+                )));
             }
             Effect::AnswerAsk { agent_request, .. } => {
                 self.assert_agent_listens();
                 let place = self.waiting.iter().position(|waiting| waiting == agent_request);
-                self.waiting.remove(place.unwrap_or_else(|| panic!("request {agent_request:?} answered twice")));
+                self.waiting.remove(
+                    place.unwrap_or_else(|| panic!("request {agent_request:?} answered twice")),
+                );
             }
             Effect::AnnouncePresence { .. } => {}
         }
     }
 
     fn assert_agent_listens(&self) {
-        assert_eq!(self.status, Some(Status::Running), "the agent is told something while it does not run");
+        assert_eq!(
+            self.status,
+            Some(Status::Running),
+            "the agent is told something while it does not run"
+        );
         assert_eq!(self.process, Some(self.last_start));
     }
 
@@ -364,7 +421,11 @@ impl Ledger {
         if self.died && self.deaths >= 3 {
             assert!(state.queue.is_empty(), "a third death leaves prompts waiting");
         } else if self.died && !state.queue.is_empty() {
-            assert_eq!(state.status, Status::Starting, "prompts wait for an agent that nobody starts");
+            assert_eq!(
+                state.status,
+                Status::Starting,
+                "prompts wait for an agent that nobody starts"
+            );
         }
         let turns = state.turns.iter().map(|turn| &turn.prompt);
         assert!(turns.eq(&self.held), "the agent holds {:?}", self.held);
@@ -376,23 +437,39 @@ impl Ledger {
         let dangling = state.asks.values().find(|ask| ask.prompt.as_ref().is_some_and(outlived));
         assert_eq!(dangling, None, "an ask is open without its turn, or although that is to end");
 
-        let stalls = state.status == Status::Running && state.turns.is_empty() && !state.queue.is_empty();
+        let stalls =
+            state.status == Status::Running && state.turns.is_empty() && !state.queue.is_empty();
         assert!(!stalls || self.paused, "prompts wait for nothing");
         assert_eq!(state.paused.is_some(), self.paused);
         let stranded = !state.status.is_alive() && !state.queue.is_empty() && !state.resumable();
         assert!(!stranded, "prompts wait for an agent that cannot come back");
         self.check_attention(state);
         let (deadline, running) = (session.deadline(), state.status == Status::Running);
-        assert!(running || self.retrying || deadline.is_none(), "a deadline for an agent that does not run");
-        assert!(!self.retrying || deadline.is_some() || self.paused, "a start is never tried again");
-        let cancelled = settings.cancel_timeout.is_some() && state.turns.iter().any(|turn| turn.cancel);
-        assert!(!cancelled || deadline.is_some() || self.paused, "a cancelled turn could take forever");
+        assert!(
+            running || self.retrying || deadline.is_none(),
+            "a deadline for an agent that does not run"
+        );
+        assert!(
+            !self.retrying || deadline.is_some() || self.paused,
+            "a start is never tried again"
+        );
+        let cancelled =
+            settings.cancel_timeout.is_some() && state.turns.iter().any(|turn| turn.cancel);
+        assert!(
+            !cancelled || deadline.is_some() || self.paused,
+            "a cancelled turn could take forever"
+        );
     }
 
     /// Checks the facts of the session's attention against the model.
     fn check_attention(&self, state: &State) {
         let facts = state.attention_facts();
-        let open: Vec<_> = self.asks.iter().filter(|(_, resolved)| !**resolved).map(|(ask, _)| *ask).collect();
+        let open: Vec<_> = self
+            .asks
+            .iter()
+            .filter(|(_, resolved)| !**resolved)
+            .map(|(ask, _)| *ask)
+            .collect();
         assert_eq!(facts.asks, open.len());
         assert_eq!(facts.first_ask.map(|ask| ask.seq.0), open.first().map(|ask| ask.0));
         assert!(facts.first_ask.is_none_or(|ask| ask.at.is_some()), "an open ask has no time");
@@ -409,7 +486,10 @@ impl Ledger {
 
     /// Checks the model after the session was killed.
     pub(super) fn check_end(&self) {
-        assert!(self.prompts.values().all(|prompt| prompt.life == Life::Ended), "a prompt has no end");
+        assert!(
+            self.prompts.values().all(|prompt| prompt.life == Life::Ended),
+            "a prompt has no end"
+        );
         assert!(self.asks.values().all(|resolved| *resolved), "an ask has no end");
         assert_eq!(self.process, None);
     }
@@ -423,7 +503,10 @@ impl Ledger {
 
     /// Returns the ids that the session does not accept for a new prompt.
     pub(super) fn guarded_prompts(&self) -> Vec<PromptId> {
-        let guarded = self.prompts.iter().filter(|(_, prompt)| prompt.keyed || prompt.life != Life::Ended);
+        let guarded = self
+            .prompts
+            .iter()
+            .filter(|(_, prompt)| prompt.keyed || prompt.life != Life::Ended);
         guarded.map(|(prompt, _)| prompt.clone()).collect()
     }
 }

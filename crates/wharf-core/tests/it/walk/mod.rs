@@ -13,8 +13,8 @@ use std::hash::{BuildHasher, RandomState};
 
 use bytes::Bytes;
 use wharf_core::{
-    AgentTraits, EndReason, Event, FormAnswerers, Input, LifecycleInput, Millis, NewSession, OnRestart, Role, Seq,
-    Session, Settings, State, Status, Step, decode, encode,
+    AgentTraits, EndReason, Event, FormAnswerers, Input, LifecycleInput, Millis, NewSession,
+    OnRestart, Role, Seq, Session, Settings, State, Status, Step, decode, encode,
 };
 
 use self::cancels::Cancel;
@@ -55,10 +55,14 @@ fn random_walks_keep_every_invariant() {
     }
     // The random seeds differ in every run; a failing one is printed.
     let base = RandomState::new().hash_one("walk");
-    #[expect(clippy::disallowed_methods, reason = "walks run side by side; the core itself has no threads")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "walks run side by side; the core itself has no threads"
+    )]
     let tallies = std::thread::scope(|scope| {
-        let walk_some =
-            |thread| move || walk_all((0..WALKS / THREADS).map(|n| base.wrapping_add(n * THREADS + thread)));
+        let walk_some = |thread| {
+            move || walk_all((0..WALKS / THREADS).map(|n| base.wrapping_add(n * THREADS + thread)))
+        };
         let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(walk_some(thread))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
     });
@@ -71,7 +75,9 @@ fn random_walks_keep_every_invariant() {
 
 #[test]
 fn formerly_failing_walks_keep_every_invariant() {
-    let seeds = REGRESSIONS.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    let seeds = REGRESSIONS
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.trim().is_empty());
     for seed in seeds {
         Walk::walk(seed.trim().parse().unwrap());
     }
@@ -146,7 +152,9 @@ impl Walk {
         // The last two are further connections of the first client; one of them sends its id.
         let clients = ["ann", "bob", "cat", "dan", "ann2", "ann3"].map(sender);
         let clients = clients.map(|sender| match sender.client.as_str() {
-            "ann2" | "ann3" => wharf_core::Sender { chosen: wharf_core::ChosenId::parse("ann").ok(), ..sender },
+            "ann2" | "ann3" => {
+                wharf_core::Sender { chosen: wharf_core::ChosenId::parse("ann").ok(), ..sender }
+            }
             _ => sender,
         });
         let (ledger, readers) = (Ledger::default(), Readers::default());
@@ -177,11 +185,15 @@ impl Walk {
             let attached = members.iter().find(|member| member.sender.client == by.client);
             let own = members.iter().filter(|member| member.sender.is_same_client(by));
             attached.map_or_else(
-                || own.clone().count() > 0 && own.clone().all(|member| member.role == Role::Observer),
+                || {
+                    own.clone().count() > 0
+                        && own.clone().all(|member| member.role == Role::Observer)
+                },
                 |attached| attached.role == Role::Observer,
             )
         };
-        let cancel = Cancel::expect(&input, self.session.state(), &self.log, self.host_since, observes);
+        let cancel =
+            Cancel::expect(&input, self.session.state(), &self.log, self.host_since, observes);
         let proposal = Proposal::of(&self.session, &input);
         let step = self.session.handle(input, self.now);
         proposal.check(&step);
@@ -237,9 +249,15 @@ impl Walk {
         self.readers.lose_host();
         self.host_since = self.session.head();
         if is_adopted {
-            self.give(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle: false, has_ended: false }));
+            self.give(Input::Lifecycle(LifecycleInput::AgentAdopted {
+                is_idle: false,
+                has_ended: false,
+            }));
             let state = self.session.state();
-            assert_eq!((&state.turns, &state.asks, state.status), (&before.turns, &before.asks, before.status));
+            assert_eq!(
+                (&state.turns, &state.asks, state.status),
+                (&before.turns, &before.asks, before.status)
+            );
             return;
         }
         self.ledger.lose_host();
@@ -269,7 +287,11 @@ fn settings(dice: &mut Dice) -> Settings {
         on_restart: if dice.one_in(2) { OnRestart::Mark } else { OnRestart::Requeue },
         max_queue: if dice.one_in(3) { 2 } else { 100 },
         max_asks: if dice.one_in(3) { 2 } else { 100 },
-        start_retries: if dice.one_in(3) { Vec::new() } else { vec![Millis(10), Millis(40), Millis(150)] },
+        start_retries: if dice.one_in(3) {
+            Vec::new()
+        } else {
+            vec![Millis(10), Millis(40), Millis(150)]
+        },
         snapshot_every: [4, 15, 1_000][dice.below(3) as usize],
     }
 }

@@ -1,6 +1,8 @@
 //! A proposal is the beginning of the step that follows: a host that wrote it first has written nothing else.
 
-use wharf_core::{AgentEvent, ClientInput, Event, Input, LifecycleInput, Session, Step, StorageInput};
+use wharf_core::{
+    AgentEvent, ClientInput, Event, Input, LifecycleInput, Session, Step, StorageInput,
+};
 
 pub(super) struct Proposal {
     proposed: Vec<Event>,
@@ -26,8 +28,9 @@ impl Proposal {
                     | ClientInput::UpdatePrompt { .. }
                     | ClientInput::MovePrompt { .. }
                     | ClientInput::Describe(_)
-            ) | Input::Lifecycle(LifecycleInput::Resume | LifecycleInput::Wake { .. } | LifecycleInput::Sleep { .. })
-                | Input::Storage(StorageInput::Back)
+            ) | Input::Lifecycle(
+                LifecycleInput::Resume | LifecycleInput::Wake { .. } | LifecycleInput::Sleep { .. }
+            ) | Input::Storage(StorageInput::Back)
         );
         let kind = match is_deferrable {
             true => Kind::Deferrable,
@@ -39,12 +42,21 @@ impl Proposal {
 
     pub(super) fn check(self, step: &Step) {
         if !self.proposed.is_empty() {
-            return assert!(step.events.starts_with(&self.proposed), "{:?}: {step:?}", self.proposed);
+            return assert!(
+                step.events.starts_with(&self.proposed),
+                "{:?}: {step:?}",
+                self.proposed
+            );
         }
         match self.kind {
-            Kind::Deferrable => assert!(step.events.is_empty(), "recorded without a proposal: {step:?}"),
+            Kind::Deferrable => {
+                assert!(step.events.is_empty(), "recorded without a proposal: {step:?}")
+            }
             Kind::Attach => {
-                let starts = step.events.iter().any(|event| matches!(event, Event::Agent(AgentEvent::Starting { .. })));
+                let starts = step
+                    .events
+                    .iter()
+                    .any(|event| matches!(event, Event::Agent(AgentEvent::Starting { .. })));
                 assert!(!starts, "started without a proposal: {step:?}");
             }
             Kind::Other => {}

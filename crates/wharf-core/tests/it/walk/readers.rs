@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use wharf_core::{AskEvent, AskId, ClientInput, Event, Input, Millis, Reply, Role, Seq, State, Step};
+use wharf_core::{
+    AskEvent, AskId, ClientInput, Event, Input, Millis, Reply, Role, Seq, State, Step,
+};
 
 use super::dice::Dice;
 
@@ -25,7 +27,12 @@ struct Reader {
 
 impl Default for Readers {
     fn default() -> Self {
-        let from_beginning = Reader { cursor: Seq::ZERO, folded: None, open_asks: BTreeSet::new(), away: false };
+        let from_beginning = Reader {
+            cursor: Seq::ZERO,
+            folded: None,
+            open_asks: BTreeSet::new(),
+            away: false,
+        };
         Self { readers: vec![from_beginning], sees_all: false }
     }
 }
@@ -33,8 +40,7 @@ impl Default for Readers {
 impl Readers {
     /// Prepares for an input.
     pub(super) fn expect(&mut self, input: &Input) {
-        self.sees_all =
-            matches!(input, Input::Client(ClientInput::Attach(who)) if who.elicits || who.role == Role::Observer);
+        self.sees_all = matches!(input, Input::Client(ClientInput::Attach(who)) if who.elicits || who.role == Role::Observer);
     }
 
     /// Handles a step.
@@ -44,7 +50,8 @@ impl Readers {
             && self.readers.len() < 4
         {
             let open_asks = joined.open_asks.iter().map(|ask| ask.id).collect();
-            self.readers.push(Reader { cursor: joined.head, folded: None, open_asks, away: false });
+            self.readers
+                .push(Reader { cursor: joined.head, folded: None, open_asks, away: false });
         }
     }
 
@@ -91,7 +98,10 @@ impl Reader {
     fn check(&self, state: &State) {
         if self.cursor == state.head {
             assert!(state.asks.keys().eq(&self.open_asks), "a reader sees other asks");
-            assert!(self.folded.as_ref().is_none_or(|folded| folded == state), "a reader sees another session");
+            assert!(
+                self.folded.as_ref().is_none_or(|folded| folded == state),
+                "a reader sees another session"
+            );
         }
     }
 }

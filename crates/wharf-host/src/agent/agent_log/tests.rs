@@ -16,7 +16,9 @@ fn written_by(write: impl FnOnce(&mut AgentLogWriter)) -> Arc<AgentLog> {
 fn bytes_become_lines_however_they_are_cut() {
     let text = "one\r\n\u{1b}[31mtwo é\u{1b}[0m\n\n10 %\r20 %\r30 %\nthe end";
     for size in 1..=text.len() {
-        let log = written_by(|writer| text.as_bytes().chunks(size).for_each(|piece| writer.push_stderr(piece)));
+        let log = written_by(|writer| {
+            text.as_bytes().chunks(size).for_each(|piece| writer.push_stderr(piece))
+        });
         let page = log.read_last(100);
         assert_eq!(texts(&page), ["one", "two é", "", "30 %", "the end"], "in pieces of {size}");
         assert!(page.lines.iter().all(|line| line.stream == AgentStream::Stderr && !line.is_cut));
@@ -26,7 +28,8 @@ fn bytes_become_lines_however_they_are_cut() {
 #[test]
 fn secrets_are_removed_from_each_stream_also_at_the_end_of_a_long_line() {
     let key = "sk-ant-0123456789abcdefghijklmnop";
-    let long = format!("{}{key} and more {}", "x ".repeat(MAX_LINE_BYTES / 2 - 10), "y".repeat(10_000));
+    let long =
+        format!("{}{key} and more {}", "x ".repeat(MAX_LINE_BYTES / 2 - 10), "y".repeat(10_000));
     let log = written_by(|writer| {
         writer.push_stderr(format!("a {key} b\n-----BEGIN RSA PRIVATE KEY-----\n").as_bytes());
         writer.push_stdout(b"not of the key");
@@ -36,14 +39,22 @@ fn secrets_are_removed_from_each_stream_also_at_the_end_of_a_long_line() {
     let page = log.read_last(100);
     let (last, first) = page.lines.split_last().unwrap();
     let first: Vec<&str> = first.iter().map(|line| line.text.as_str()).collect();
-    assert_eq!(first, ["a sk-[redacted] b", "[redacted]", "not of the key", "[redacted]", "[redacted]", "after"]);
-    assert!(last.is_cut && last.text.len() <= MAX_LINE_BYTES && !last.text.contains("sk-a"), "{}", last.text);
+    assert_eq!(
+        first,
+        ["a sk-[redacted] b", "[redacted]", "not of the key", "[redacted]", "[redacted]", "after"]
+    );
+    assert!(
+        last.is_cut && last.text.len() <= MAX_LINE_BYTES && !last.text.contains("sk-a"),
+        "{}",
+        last.text
+    );
 }
 
 #[test]
 fn secrets_stay_if_the_configuration_shows_them() {
     let log = Arc::new(AgentLog::new(false));
-    AgentLogWriter::new(Arc::clone(&log)).push_stderr(b"ghp_0123456789abcdefghijklmnopqrstuvwxyz\n");
+    AgentLogWriter::new(Arc::clone(&log))
+        .push_stderr(b"ghp_0123456789abcdefghijklmnopqrstuvwxyz\n");
     assert_eq!(texts(&log.read_last(1)), ["ghp_0123456789abcdefghijklmnopqrstuvwxyz"]);
 }
 
@@ -119,7 +130,10 @@ fn logs_of_ended_agents_are_kept_until_there_are_too_many() {
     assert_eq!(logs.get_or_create(&id(1)).read_last(9).lines, []);
     let kept = logs.lock().logs.len();
     assert!(kept <= MAX_ENDED_LOGS + 2, "{kept} logs");
-    assert!(Arc::ptr_eq(&running.log, &logs.get_or_create(&id(0))), "the log of a running agent stays");
+    assert!(
+        Arc::ptr_eq(&running.log, &logs.get_or_create(&id(0))),
+        "the log of a running agent stays"
+    );
 }
 
 #[test]

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::super::kept_files::{KeptFiles, MIN_RELEASED_BYTES, create_file, held_bytes, move_bytes, write_at};
+use super::super::kept_files::{
+    KeptFiles, MIN_RELEASED_BYTES, create_file, held_bytes, move_bytes, write_at,
+};
 use super::super::left_output::{AgentRemains, write_output};
 use super::super::turn_status::TurnStatus;
 use super::protocol::{KEEPER, KeepOrder, PROTOCOL_VERSION, send_with_files};
@@ -153,7 +155,8 @@ impl Absence {
     fn note_saved(&mut self, saved: &io::Result<()>, kept: &KeptAgent, now: Instant) {
         self.next_save = now + SAVE_INTERVAL;
         // A part of the output that is missing was removed by another process: it is written once more.
-        let is_in_vain = matches!(saved, Err(error) if error.kind() == io::ErrorKind::NotFound) && !kept.has_record();
+        let is_in_vain = matches!(saved, Err(error) if error.kind() == io::ErrorKind::NotFound)
+            && !kept.has_record();
         self.is_settled = saved.is_ok() || is_in_vain || now >= self.limit + MAX_SAVE_TIME;
     }
 
@@ -223,7 +226,12 @@ impl Absence {
     }
 
     /// Hands the agent over to the next host, with reports of what has become of it. A host learns all of it at once.
-    pub(super) fn greet(&self, kept: &KeptAgent, host: &UnixStream, reports: &str) -> io::Result<()> {
+    pub(super) fn greet(
+        &self,
+        kept: &KeptAgent,
+        host: &UnixStream,
+        reports: &str,
+    ) -> io::Result<()> {
         let stderr = create_file("wharf-stderr")?;
         let (front, back) = self.stderr.as_slices();
         write_at(&stderr, front, 0)?;
@@ -239,7 +247,8 @@ impl Absence {
 /// Returns true if a read of the file would not wait.
 fn has_input(file: &OwnedFd) -> bool {
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0)
+    rustix::event::poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&at_once))
+        .is_ok_and(|ready| ready > 0)
 }
 
 #[cfg(test)]
@@ -253,8 +262,15 @@ mod tests {
         let socket = directory.join("1").to_str().unwrap().to_owned();
         let listener = UnixListener::bind(&socket).unwrap();
         let hour = Duration::from_secs(3_600);
-        let order = KeepOrder { secret: "s".to_owned(), absence: hour, idle_absence: hour, max_spool_bytes: 1, socket };
-        let mut files: Vec<OwnedFd> = (0..KeptFiles::COUNT).map(|_| create_file("test").unwrap()).collect();
+        let order = KeepOrder {
+            secret: "s".to_owned(),
+            absence: hour,
+            idle_absence: hour,
+            max_spool_bytes: 1,
+            socket,
+        };
+        let mut files: Vec<OwnedFd> =
+            (0..KeptFiles::COUNT).map(|_| create_file("test").unwrap()).collect();
         files.push(listener.into());
         KeptAgent::new(order, files).unwrap()
     }
@@ -268,7 +284,10 @@ mod tests {
         let minute = Duration::from_secs(60);
         let deadline_ms = monotonic_millis() + clock_lead_ms + 60_000;
         let ledger = Ledger::create(kept.files.ledger.try_clone().unwrap()).unwrap();
-        ledger.lock().set_turn_status(TurnStatus { is_running: true, deadline_ms, clock_lead_ms }).unwrap();
+        ledger
+            .lock()
+            .set_turn_status(TurnStatus { is_running: true, deadline_ms, clock_lead_ms })
+            .unwrap();
         let mut absence = Absence::begin(&kept);
         let begin = absence.since;
         assert!(!absence.is_limit_reached(&kept, begin + minute / 6));

@@ -54,7 +54,12 @@ impl Callers {
 
     /// Returns when something is to be done though no caller speaks.
     pub(super) fn next_time(&self) -> Option<Instant> {
-        self.waiting.front().map(|caller| caller.give_up_at).into_iter().chain(self.accepts_again_at).min()
+        self.waiting
+            .front()
+            .map(|caller| caller.give_up_at)
+            .into_iter()
+            .chain(self.accepts_again_at)
+            .min()
     }
 
     /// Accepts the processes that call. Returns those that are refused at once.
@@ -67,7 +72,11 @@ impl Callers {
                 }
                 Ok(caller) => {
                     if self.waiting.len() == MAX_CALLERS {
-                        verdicts.extend(self.waiting.pop_front().map(|caller| CallerVerdict::Refused(caller.pid)));
+                        verdicts.extend(
+                            self.waiting
+                                .pop_front()
+                                .map(|caller| CallerVerdict::Refused(caller.pid)),
+                        );
                     }
                     self.waiting.push_back(caller);
                 }
@@ -87,8 +96,12 @@ impl Callers {
         let mut verdicts = Vec::new();
         for mut caller in std::mem::take(&mut self.waiting) {
             match caller.read_line() {
-                Ok(true) if check_hello(&caller.hello, secret) => verdicts.push(CallerVerdict::Host(caller.socket)),
-                Err(ErrorKind::WouldBlock) if now < caller.give_up_at => self.waiting.push_back(caller),
+                Ok(true) if check_hello(&caller.hello, secret) => {
+                    verdicts.push(CallerVerdict::Host(caller.socket))
+                }
+                Err(ErrorKind::WouldBlock) if now < caller.give_up_at => {
+                    self.waiting.push_back(caller)
+                }
                 Ok(_) | Err(_) => verdicts.push(CallerVerdict::Refused(caller.pid)),
             }
         }
@@ -105,7 +118,11 @@ impl Caller {
                 Ok(0) => return Ok(false),
                 Ok(_) if byte[0] == b'\n' => {
                     // From now on the keeper talks to a host, which reads.
-                    return self.socket.set_nonblocking(false).map(|()| true).map_err(|error| error.kind());
+                    return self
+                        .socket
+                        .set_nonblocking(false)
+                        .map(|()| true)
+                        .map_err(|error| error.kind());
                 }
                 Ok(_) => self.hello.push(byte[0]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -120,8 +137,17 @@ fn accept_caller(listener: &UnixListener, now: Instant) -> Result<Caller, ErrorK
     let accept = || {
         let (socket, _) = listener.accept()?;
         socket.set_nonblocking(true)?;
-        let pid = rustix::net::sockopt::socket_peercred(&socket)?.pid.as_raw_nonzero().get().unsigned_abs();
-        Ok(Caller { socket, pid, hello: Vec::new(), give_up_at: now + HELLO_TIMEOUT })
+        let pid = rustix::net::sockopt::socket_peercred(&socket)?
+            .pid
+            .as_raw_nonzero()
+            .get()
+            .unsigned_abs();
+        Ok(Caller {
+            socket,
+            pid,
+            hello: Vec::new(),
+            give_up_at: now + HELLO_TIMEOUT,
+        })
     };
     accept().map_err(|error: std::io::Error| error.kind())
 }
@@ -161,7 +187,11 @@ mod tests {
         let mut rest = [0; 4];
         (&*socket).read_exact(&mut rest).unwrap();
         assert_eq!(&rest, b"more", "the words behind the line are the host's");
-        assert_eq!(callers.read("secret", now + HELLO_TIMEOUT).len(), MAX_CALLERS - 1, "all others are too late");
+        assert_eq!(
+            callers.read("secret", now + HELLO_TIMEOUT).len(),
+            MAX_CALLERS - 1,
+            "all others are too late"
+        );
         assert!(callers.next_time().is_none(), "nothing is left to wait for");
     }
 
@@ -176,7 +206,10 @@ mod tests {
             drop(caller);
             assert_eq!(callers.accept(&listener, now).len(), 0);
             let verdicts = callers.read("secret", now);
-            assert!(matches!(verdicts[..], [CallerVerdict::Refused(pid)] if pid == std::process::id()), "{verdicts:?}");
+            assert!(
+                matches!(verdicts[..], [CallerVerdict::Refused(pid)] if pid == std::process::id()),
+                "{verdicts:?}"
+            );
         }
     }
 }

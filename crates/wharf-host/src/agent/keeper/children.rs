@@ -28,7 +28,9 @@ impl ChildEvents {
         std::thread::Builder::new().stack_size(64 << 10).spawn(move || {
             loop {
                 match rustix::process::wait(WaitOptions::empty()) {
-                    Ok(Some((pid, status))) if pid.as_raw_nonzero().get().unsigned_abs() == agent => {
+                    Ok(Some((pid, status)))
+                        if pid.as_raw_nonzero().get().unsigned_abs() == agent =>
+                    {
                         let mut message = vec![EXITED];
                         message.extend_from_slice(&status.as_raw().to_le_bytes());
                         let _ = writer.write_all(&message);
@@ -52,7 +54,9 @@ impl ChildEvents {
             let mut status = [0; 4];
             // A message is one write of a few bytes, which is never cut.
             if kind[0] == EXITED && self.0.read_exact(&mut status).is_ok() {
-                events.push(ChildEvent::AgentExited(ExitStatus::from_raw(i32::from_le_bytes(status))));
+                events.push(ChildEvent::AgentExited(ExitStatus::from_raw(i32::from_le_bytes(
+                    status,
+                ))));
             } else if kind[0] == NONE_LEFT {
                 events.push(ChildEvent::NoneLeft);
             }

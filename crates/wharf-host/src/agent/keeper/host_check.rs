@@ -15,7 +15,9 @@ pub(super) enum CallerRefusal {
 
 /// Checks that a caller may be a host: of this user, and below no keeper.
 pub(super) fn check_process(caller: &UnixStream, pid: u32) -> Result<(), CallerRefusal> {
-    let uid = rustix::net::sockopt::socket_peercred(caller).map_err(|_| CallerRefusal::OtherUser)?.uid;
+    let uid = rustix::net::sockopt::socket_peercred(caller)
+        .map_err(|_| CallerRefusal::OtherUser)?
+        .uid;
     if uid != rustix::process::geteuid() {
         return Err(CallerRefusal::OtherUser);
     }

@@ -31,7 +31,8 @@ use absence::{Absence, KeptAgent};
 use callers::{CallerVerdict, Callers};
 use children::{ChildEvent, ChildEvents};
 use protocol::{
-    DROP, END, EXITED, FAILED, FORGET, GONE, INTRUDER, KEEP, KeepOrder, LACKED_HOST, LineReceiver, SIGNALLED, STARTED,
+    DROP, END, EXITED, FAILED, FORGET, GONE, INTRUDER, KEEP, KeepOrder, LACKED_HOST, LineReceiver,
+    SIGNALLED, STARTED,
 };
 
 /// How long a tree has between SIGTERM and SIGKILL when the session is ended (rule 2.2).
@@ -87,7 +88,11 @@ fn own_control_socket(fd: RawFd) -> std::io::Result<UnixStream> {
 #[expect(clippy::disallowed_methods, reason = "one of the two places that start processes")]
 fn start_agent(program: &OsString, args: &[OsString]) -> std::io::Result<std::process::Child> {
     use std::os::unix::process::CommandExt;
-    Command::new(program).args(args).env_remove(open_files_limit::LIMIT_VARIABLE).process_group(0).spawn()
+    Command::new(program)
+        .args(args)
+        .env_remove(open_files_limit::LIMIT_VARIABLE)
+        .process_group(0)
+        .spawn()
 }
 
 /// The agent holds these now. Copies of ours would keep its pipes open after its death, and our directory busy.
@@ -176,13 +181,16 @@ impl Keeper {
         if let Some(kept) = &self.kept {
             kept.remove_socket();
         }
-        self.exit.and_then(|status| status.code()).map_or(ExitCode::from(1), |code| ExitCode::from((code & 0xff) as u8))
+        self.exit
+            .and_then(|status| status.code())
+            .map_or(ExitCode::from(1), |code| ExitCode::from((code & 0xff) as u8))
     }
 
     /// The exit of a kept agent is told to a host before the keeper goes. If none has come in time, it is on the disk.
     fn is_done(&self) -> bool {
         let is_awaited = self.kept.is_some() && !self.is_forgotten;
-        self.tree == Tree::Gone && (!is_awaited || self.absence.as_ref().is_some_and(Absence::is_settled))
+        self.tree == Tree::Gone
+            && (!is_awaited || self.absence.as_ref().is_some_and(Absence::is_settled))
     }
 
     /// Sleeps until something is to be done.
@@ -193,7 +201,8 @@ impl Keeper {
             tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: left.subsec_nanos().into(),
         });
-        let spools = |kept: &&KeptAgent| self.absence.as_ref().is_some_and(|absence| absence.has_room(kept));
+        let spools =
+            |kept: &&KeptAgent| self.absence.as_ref().is_some_and(|absence| absence.has_room(kept));
         let kept = self.kept.as_ref();
         let sources = [
             // Its other end is closed once no child is left.
@@ -204,13 +213,19 @@ impl Keeper {
             kept.filter(|_| self.absence.as_ref().is_some_and(|absence| absence.reads_stderr))
                 .map(|kept| kept.files.stderr.as_fd()),
         ];
-        let mut polled: Vec<PollFd<'_>> =
-            sources.iter().flatten().copied().chain(self.callers.sockets()).map(poll_for_input).collect();
+        let mut polled: Vec<PollFd<'_>> = sources
+            .iter()
+            .flatten()
+            .copied()
+            .chain(self.callers.sockets())
+            .map(poll_for_input)
+            .collect();
         if rustix::event::poll(&mut polled, timeout.as_ref()).is_err() {
             return Ready::default();
         }
         let mut events = polled.iter().map(|fd| !fd.revents().is_empty());
-        let mut is_ready = |source: usize| sources[source].is_some() && events.next().unwrap_or_default();
+        let mut is_ready =
+            |source: usize| sources[source].is_some() && events.next().unwrap_or_default();
         Ready {
             children: is_ready(0),
             host: is_ready(1),
@@ -225,7 +240,12 @@ impl Keeper {
         let absence = self.absence.as_ref();
         let limit = absence.and_then(Absence::next_limit);
         let save = absence.filter(|_| self.tree == Tree::Gone).and_then(Absence::next_save);
-        kill_at.into_iter().chain(limit).chain(save).chain(self.callers.next_time()).min()
+        kill_at
+            .into_iter()
+            .chain(limit)
+            .chain(save)
+            .chain(self.callers.next_time())
+            .min()
     }
 
     /// Does what is due by now.
@@ -279,7 +299,9 @@ impl Keeper {
     /// be another's.
     fn signal_tree(&self, signal: Signal) {
         let agent = Some(self.agent).filter(|_| self.exit.is_none());
-        if let Some(group) = agent.and_then(|agent| i32::try_from(agent).ok()).and_then(Pid::from_raw) {
+        if let Some(group) =
+            agent.and_then(|agent| i32::try_from(agent).ok()).and_then(Pid::from_raw)
+        {
             let _ = rustix::process::kill_process_group(group, signal);
         }
         for pid in process_table::descendant_pids(std::process::id()) {
@@ -307,7 +329,8 @@ impl Keeper {
                 }
                 (KEEP, words) => {
                     let files = std::mem::take(&mut self.from_host.files);
-                    self.kept = KeepOrder::parse(words).and_then(|order| KeptAgent::new(order, files));
+                    self.kept =
+                        KeepOrder::parse(words).and_then(|order| KeptAgent::new(order, files));
                 }
                 (DROP, _) => self.drop_kept(),
                 (FORGET, _) => self.is_forgotten = true,
@@ -339,7 +362,8 @@ impl Keeper {
     fn take_callers(&mut self, accepts: bool) {
         let Some(kept) = &self.kept else { return };
         let now = Instant::now();
-        let mut verdicts = if accepts { self.callers.accept(&kept.listener, now) } else { Vec::new() };
+        let mut verdicts =
+            if accepts { self.callers.accept(&kept.listener, now) } else { Vec::new() };
         verdicts.extend(self.callers.read(&kept.order.secret, now));
         for verdict in verdicts {
             match verdict {
@@ -347,7 +371,9 @@ impl Keeper {
                     let _ = caller.write_all(format!("{}\n", protocol::BUSY).as_bytes());
                 }
                 CallerVerdict::Host(caller) => self.take_over(caller),
-                CallerVerdict::Refused(pid) if self.host.is_some() => self.tell(&format!("{INTRUDER} {pid}")),
+                CallerVerdict::Refused(pid) if self.host.is_some() => {
+                    self.tell(&format!("{INTRUDER} {pid}"))
+                }
                 CallerVerdict::Refused(pid) if self.refused_callers.len() < MAX_REFUSED_CALLERS => {
                     self.refused_callers.push(pid);
                 }
@@ -428,8 +454,15 @@ mod tests {
         let listener = UnixListener::bind(&socket).unwrap();
         let hour = Duration::from_secs(3_600);
         let socket = socket.to_str().unwrap().to_owned();
-        let order = KeepOrder { secret: "s".to_owned(), absence: hour, idle_absence: hour, max_spool_bytes: 1, socket };
-        let mut files: Vec<OwnedFd> = (0..KeptFiles::COUNT).map(|_| create_file("test").unwrap()).collect();
+        let order = KeepOrder {
+            secret: "s".to_owned(),
+            absence: hour,
+            idle_absence: hour,
+            max_spool_bytes: 1,
+            socket,
+        };
+        let mut files: Vec<OwnedFd> =
+            (0..KeptFiles::COUNT).map(|_| create_file("test").unwrap()).collect();
         files.push(listener.into());
         let kept = KeptAgent::new(order, files).unwrap();
         let (_own_host, last_host) = UnixStream::pair().unwrap();

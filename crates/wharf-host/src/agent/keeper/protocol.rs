@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
 };
 
 use super::super::kept_files::KeptFiles;
@@ -86,18 +87,33 @@ impl KeepOrder {
         let absence = duration()?;
         let idle_absence = duration()?;
         let max_spool_bytes = next()?.parse().ok()?;
-        Some(Self { secret, absence, idle_absence, max_spool_bytes, socket: next()?.to_owned() })
+        Some(Self {
+            secret,
+            absence,
+            idle_absence,
+            max_spool_bytes,
+            socket: next()?.to_owned(),
+        })
     }
 }
 
 /// Sends a line with open files.
-pub(crate) fn send_with_files(socket: impl AsFd, line: &str, files: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub(crate) fn send_with_files(
+    socket: impl AsFd,
+    line: &str,
+    files: &[BorrowedFd<'_>],
+) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !files.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(files)) {
         return Err(io::Error::other("too many files for one message"));
     }
-    let sent = rustix::net::sendmsg(socket, &[IoSlice::new(line.as_bytes())], &mut ancillary, SendFlags::NOSIGNAL)?;
+    let sent = rustix::net::sendmsg(
+        socket,
+        &[IoSlice::new(line.as_bytes())],
+        &mut ancillary,
+        SendFlags::NOSIGNAL,
+    )?;
     if sent == line.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
@@ -117,7 +133,8 @@ impl LineReceiver {
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut parts = [IoSliceMut::new(&mut bytes)];
         let received = loop {
-            match rustix::net::recvmsg(&socket, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+            match rustix::net::recvmsg(&socket, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+            {
                 Err(Errno::INTR) => {}
                 received => break received?,
             }
@@ -173,10 +190,16 @@ mod tests {
         send_with_files(&near, "one\ntwo\nthr", &[file.as_fd()]).unwrap();
         let mut receiver = LineReceiver::default();
         assert!(receiver.receive(&far).unwrap());
-        assert_eq!((receiver.next_line().unwrap(), receiver.next_line().unwrap()), ("one".into(), "two".into()));
+        assert_eq!(
+            (receiver.next_line().unwrap(), receiver.next_line().unwrap()),
+            ("one".into(), "two".into())
+        );
         assert_eq!(receiver.next_line(), None);
         let passed = receiver.files.pop().unwrap();
-        assert_eq!(super::super::super::kept_files::read_range(&passed, 0, 99).unwrap(), b"content");
+        assert_eq!(
+            super::super::super::kept_files::read_range(&passed, 0, 99).unwrap(),
+            b"content"
+        );
         drop(near);
         assert!(!receiver.receive(&far).unwrap());
     }

@@ -56,7 +56,10 @@ impl Drop for Tree {
     /// Checks that the test changed nothing outside of the session's directories.
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            let names: Vec<_> = fs::read_dir(&self.outside).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            let names: Vec<_> = fs::read_dir(&self.outside)
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name())
+                .collect();
             assert_eq!(names, ["secret"]);
             assert_eq!(fs::read_to_string(self.outside.join("secret")).unwrap(), "secret");
         }
@@ -88,7 +91,14 @@ fn symlinks_do_not_lead_outside() {
     tree.link("absolute", "chain");
     tree.link("..", "up");
     tree.link(tree.outside.join("new"), "dangling");
-    for path in ["relative", "absolute", "folder/secret", "deep/er/far/secret", "chain", "up/outside/secret"] {
+    for path in [
+        "relative",
+        "absolute",
+        "folder/secret",
+        "deep/er/far/secret",
+        "chain",
+        "up/outside/secret",
+    ] {
         tree.refuses(path);
     }
     tree.refuses("dangling");
@@ -108,12 +118,25 @@ fn symlinks_within_the_roots_work() {
     tree.link(&tree.inside, "whole");
     // Out of the root and in again.
     tree.link("../inside/plain", "round");
-    for path in ["relative", "absolute", "deep/er/up", "folder/er/up", "whole/whole/plain", "round", "deep/../plain"] {
+    for path in [
+        "relative",
+        "absolute",
+        "deep/er/up",
+        "folder/er/up",
+        "whole/whole/plain",
+        "round",
+        "deep/../plain",
+    ] {
         assert_eq!(tree.read(path).unwrap(), "one\ntwo\nthree\n", "{path}");
     }
     tree.link("b", "a");
     tree.link("a", "b");
-    assert!(tree.read("a").unwrap_err().to_string().ends_with("goes through too many symlinks"));
+    assert!(
+        tree.read("a")
+            .unwrap_err()
+            .to_string()
+            .ends_with("goes through too many symlinks")
+    );
 }
 
 #[test]
@@ -127,8 +150,18 @@ fn other_roots_are_reached_and_a_root_may_be_a_symlink() {
     tree.link("../other/file", "relative");
     tree.link(alias.join("file"), "absolute");
     let roots = Roots::new(tree.inside.clone(), vec![alias.clone()]);
-    for path in [alias.join("file"), other.join("file"), tree.inside.join("relative"), tree.inside.join("absolute")] {
-        assert_eq!(files::read_text(&roots, &path, None, None, MAX).unwrap(), "other", "{}", path.display());
+    for path in [
+        alias.join("file"),
+        other.join("file"),
+        tree.inside.join("relative"),
+        tree.inside.join("absolute"),
+    ] {
+        assert_eq!(
+            files::read_text(&roots, &path, None, None, MAX).unwrap(),
+            "other",
+            "{}",
+            path.display()
+        );
     }
     // The root is what it was at the start: nobody can turn it round later.
     fs::remove_file(other.join("file")).unwrap();
@@ -167,7 +200,9 @@ fn a_tree_that_changes_all_the_time_never_lets_anyone_out() {
 #[test]
 fn lines_are_counted_from_one() {
     let tree = tree();
-    let read = |line, limit| files::read_text(&tree.roots, &tree.inside.join("plain"), line, limit, MAX).unwrap();
+    let read = |line, limit| {
+        files::read_text(&tree.roots, &tree.inside.join("plain"), line, limit, MAX).unwrap()
+    };
     assert_eq!(read(None, None), "one\ntwo\nthree\n");
     assert_eq!(read(Some(0), Some(1)), "one\n");
     assert_eq!(read(Some(1), Some(1)), "one\n");
@@ -187,25 +222,40 @@ fn a_large_file_is_read_in_parts_only() {
     let tree = tree();
     let line = format!("{}\n", "x".repeat(99));
     fs::write(tree.inside.join("large"), line.repeat(2_000)).unwrap();
-    let read = |line, limit| files::read_text(&tree.roots, &tree.inside.join("large"), line, limit, 10_000);
+    let read = |line, limit| {
+        files::read_text(&tree.roots, &tree.inside.join("large"), line, limit, 10_000)
+    };
     let error = read(None, None).unwrap_err();
-    assert!(error.to_string().ends_with("large is larger than 10000 bytes; read a part of it with line and limit"));
+    assert!(
+        error
+            .to_string()
+            .ends_with("large is larger than 10000 bytes; read a part of it with line and limit")
+    );
     assert_eq!(error.code(), -32602);
     assert!(read(Some(5), None).is_err());
     assert!(read(Some(1), Some(101)).is_err());
     assert_eq!(read(Some(1_999), Some(100)).unwrap().len(), 200);
     // A sparse terabyte with no line in reach is given up soon.
     fs::File::create(tree.inside.join("huge")).unwrap().set_len(1 << 40).unwrap();
-    assert!(files::read_text(&tree.roots, &tree.inside.join("huge"), Some(2), Some(1), 10_000).is_err());
+    assert!(
+        files::read_text(&tree.roots, &tree.inside.join("huge"), Some(2), Some(1), 10_000).is_err()
+    );
 }
 
 #[test]
 fn only_regular_text_files_are_read_and_written() {
     let tree = tree();
     fs::write(tree.inside.join("binary"), b"\xff\xfe\0").unwrap();
-    assert!(tree.read("binary").unwrap_err().to_string().ends_with("binary is not UTF-8 text"));
+    assert!(
+        tree.read("binary")
+            .unwrap_err()
+            .to_string()
+            .ends_with("binary is not UTF-8 text")
+    );
     let _socket = std::os::unix::net::UnixListener::bind(tree.inside.join("socket")).unwrap();
-    for (path, why) in [("deep", "is a directory"), ("", "is a directory"), ("socket", "is not a regular file")] {
+    for (path, why) in
+        [("deep", "is a directory"), ("", "is a directory"), ("socket", "is not a regular file")]
+    {
         for error in [tree.read(path).unwrap_err(), tree.write(path, "x").unwrap_err()] {
             assert!(error.to_string().ends_with(why), "{error}");
         }
@@ -278,7 +328,8 @@ fn a_file_that_may_not_be_written_is_not_replaced() {
 #[test]
 fn file_service_obeys_the_agents_sandbox() {
     let temp = tempfile::tempdir().unwrap();
-    let [inside, outside] = ["inside", "outside"].map(|name| temp.path().canonicalize().unwrap().join(name));
+    let [inside, outside] =
+        ["inside", "outside"].map(|name| temp.path().canonicalize().unwrap().join(name));
     fs::create_dir(&inside).unwrap();
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("secret"), "secret").unwrap();

@@ -26,7 +26,10 @@ fn tools(dir: &Path, program: std::path::PathBuf) -> FilesAndTerminals {
         cwd: cwd.clone(),
         sandbox: None,
         tag: format!("test.{}", crate::random_text(12)),
-        records: ProcessRecords::new(dir.join("running"), DirectoryIdentity::load_or_create(dir).unwrap()),
+        records: ProcessRecords::new(
+            dir.join("running"),
+            DirectoryIdentity::load_or_create(dir).unwrap(),
+        ),
         scope: crate::config::KeeperScope::None,
         frame_limit: 1 << 20,
         timeout: None,
@@ -48,9 +51,15 @@ async fn large_and_odd_files_are_read_and_written_outside_of_the_roots() {
     let write = request("fs/write_text_file", &json!({ "path": path, "content": text }));
     answer_request(&tools, "fs/write_text_file", write.as_bytes()).await.unwrap();
     let read = request("fs/read_text_file", &json!({ "path": path }));
-    assert_eq!(answer_request(&tools, "fs/read_text_file", read.as_bytes()).await.unwrap()["content"], text);
+    assert_eq!(
+        answer_request(&tools, "fs/read_text_file", read.as_bytes()).await.unwrap()["content"],
+        text
+    );
     let part = request("fs/read_text_file", &json!({ "path": path, "line": 3, "limit": 2 }));
-    assert_eq!(answer_request(&tools, "fs/read_text_file", part.as_bytes()).await.unwrap()["content"], "\"\n\"\n");
+    assert_eq!(
+        answer_request(&tools, "fs/read_text_file", part.as_bytes()).await.unwrap()["content"],
+        "\"\n\"\n"
+    );
     std::fs::write(&path, "x".repeat((1 << 20) + 1)).unwrap();
     let error = answer_request(&tools, "fs/read_text_file", read.as_bytes()).await.unwrap_err();
     assert!(error.to_string().contains("is larger than 1048576 bytes"), "{error}");
@@ -79,14 +88,22 @@ async fn a_process_that_hangs_ends_with_the_agent() {
     let read = request("fs/read_text_file", &json!({ "path": "/etc/hostname" }));
     let working = {
         let tools = tools.clone();
-        tokio::spawn(async move { answer_request(&tools, "fs/read_text_file", read.as_bytes()).await })
+        tokio::spawn(
+            async move { answer_request(&tools, "fs/read_text_file", read.as_bytes()).await },
+        )
     };
-    let look =
-        wharf_testkit::polling::poll_until(wharf_testkit::WAIT_LIMIT, || Ok(started.exists().then_some(()))).await;
+    let look = wharf_testkit::polling::poll_until(wharf_testkit::WAIT_LIMIT, || {
+        Ok(started.exists().then_some(()))
+    })
+    .await;
     assert!(look.unwrap().is_some(), "it was not started");
     let running = descendant_pids(std::process::id());
     tools.close();
-    let error = tokio::time::timeout(Duration::from_secs(5), working).await.unwrap().unwrap().unwrap_err();
+    let error = tokio::time::timeout(Duration::from_secs(5), working)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap_err();
     assert!(error.to_string().contains("the agent is ending"), "{error}");
     let gone = move || wharf_testkit::processes::wait_gone(&running, wharf_testkit::WAIT_LIMIT);
     assert_eq!(tokio::task::spawn_blocking(gone).await.unwrap(), Ok(()));

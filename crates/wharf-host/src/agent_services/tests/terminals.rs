@@ -41,7 +41,10 @@ fn bench() -> Bench {
         frame_limit: 1 << 20,
         timeout: None,
     };
-    Bench { tools: FilesAndTerminals::new(Roots::new(cwd, Vec::new()), launch, std::process::id()), temp }
+    Bench {
+        tools: FilesAndTerminals::new(Roots::new(cwd, Vec::new()), launch, std::process::id()),
+        temp,
+    }
 }
 
 impl Bench {
@@ -51,11 +54,15 @@ impl Bench {
 
     async fn call(&self, method: &str, params: Value) -> Result<Value, ServiceError> {
         assert!(is_served(method));
-        let frame = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+        let frame =
+            json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
         // Longer than the five seconds that a tree has to end.
-        tokio::time::timeout(Duration::from_secs(30), answer_request(&self.tools, method, frame.as_bytes()))
-            .await
-            .unwrap()
+        tokio::time::timeout(
+            Duration::from_secs(30),
+            answer_request(&self.tools, method, frame.as_bytes()),
+        )
+        .await
+        .unwrap()
     }
 
     async fn create(&self, mut params: Value) -> Result<String, ServiceError> {
@@ -69,7 +76,8 @@ impl Bench {
     }
 
     async fn on(&self, verb: &str, id: &str) -> Result<Value, ServiceError> {
-        self.call(&format!("terminal/{verb}"), json!({ "sessionId": "s", "terminalId": id })).await
+        self.call(&format!("terminal/{verb}"), json!({ "sessionId": "s", "terminalId": id }))
+            .await
     }
 
     /// Runs to the end and gives the output.
@@ -127,7 +135,8 @@ async fn output_is_kept_in_order_and_the_exit_told_to_all_who_wait() {
     let id = bench.shell("echo out; echo err >&2; echo out again; exit 3").await;
     let waits = tokio::join!(bench.on("wait_for_exit", &id), bench.on("wait_for_exit", &id));
     assert_eq!((waits.0.unwrap(), waits.1.unwrap()), (code(3), code(3)));
-    let shown = json!({ "output": "out\nerr\nout again\n", "truncated": false, "exitStatus": code(3) });
+    let shown =
+        json!({ "output": "out\nerr\nout again\n", "truncated": false, "exitStatus": code(3) });
     assert_eq!(bench.on("output", &id).await.unwrap(), shown);
     assert_eq!(bench.tools.terminals.output_text(&id).as_deref(), Some("out\nerr\nout again\n"));
     assert_eq!(bench.on("wait_for_exit", &id).await.unwrap(), code(3));
@@ -148,7 +157,10 @@ async fn a_running_command_shows_what_it_has_so_far() {
     assert_eq!(shown, json!({ "output": "so far\n", "truncated": false, "exitStatus": null }));
     bench.on("kill", &id).await.unwrap();
     bench.on("kill", &id).await.unwrap();
-    assert_eq!(bench.on("wait_for_exit", &id).await.unwrap(), json!({ "exitCode": null, "signal": "SIGTERM" }));
+    assert_eq!(
+        bench.on("wait_for_exit", &id).await.unwrap(),
+        json!({ "exitCode": null, "signal": "SIGTERM" })
+    );
     assert_eq!(bench.on("output", &id).await.unwrap()["output"], "so far\n");
     held.gone().await;
 }
@@ -175,7 +187,10 @@ async fn the_command_has_nothing_to_read_and_its_own_environment() {
 async fn a_whole_line_without_arguments_is_given_to_a_shell() {
     let bench = bench();
     let shown = bench.finish(json!({ "command": "echo one two | tr a-z A-Z && pwd" })).await;
-    assert_eq!(shown["output"], format!("ONE TWO\n{}\n", bench.cwd().canonicalize().unwrap().display()));
+    assert_eq!(
+        shown["output"],
+        format!("ONE TWO\n{}\n", bench.cwd().canonicalize().unwrap().display())
+    );
     let shown = bench.finish(json!({ "command": "echo", "args": ["a | b", "$HOME"] })).await;
     assert_eq!(shown["output"], "a | b $HOME\n");
 }
@@ -184,10 +199,14 @@ async fn a_whole_line_without_arguments_is_given_to_a_shell() {
 async fn long_output_loses_its_beginning_at_a_character() {
     let bench = bench();
     let script = "i=0; while [ $i -lt 5000 ]; do printf '€€€€€€€€'; i=$((i+1)); done; printf end";
-    let shown = bench.finish(json!({ "command": "sh", "args": ["-c", script], "outputByteLimit": 100 })).await;
+    let shown = bench
+        .finish(json!({ "command": "sh", "args": ["-c", script], "outputByteLimit": 100 }))
+        .await;
     assert_eq!(shown["output"], format!("{}end", "€".repeat(32)));
     assert_eq!(shown["truncated"], true);
-    let shown = bench.finish(json!({ "command": "head -c 3000000 /dev/zero | tr '\\0' x" })).await;
+    let shown = bench
+        .finish(json!({ "command": "head -c 3000000 /dev/zero | tr '\\0' x" }))
+        .await;
     assert_eq!(shown["output"].as_str().unwrap().len(), 1 << 20);
     assert_eq!(shown["truncated"], true);
 }
@@ -271,7 +290,10 @@ async fn the_number_is_bounded_until_some_are_released() {
         }
     };
     assert_eq!(ids.len(), 64);
-    assert_eq!((full.to_string().as_str(), full.code()), ("64 terminals are open; release one first", -32603));
+    assert_eq!(
+        (full.to_string().as_str(), full.code()),
+        ("64 terminals are open; release one first", -32603)
+    );
     bench.on("wait_for_exit", &ids[0]).await.unwrap();
     bench.on("release", &ids[0]).await.unwrap();
     while bench.create(json!({ "command": "true" })).await.is_err() {
@@ -292,7 +314,10 @@ async fn command_that_cannot_start_says_why() {
     std::fs::write(bench.cwd().join("file"), "").unwrap();
     let file = start("true", &bench.cwd().join("file")).await.unwrap_err();
     assert!(file.to_string().ends_with("file is not a directory"), "{file}");
-    assert_eq!(start("", &bench.cwd()).await.unwrap_err().to_string(), "bad parameters: the command is empty");
+    assert_eq!(
+        start("", &bench.cwd()).await.unwrap_err().to_string(),
+        "bad parameters: the command is empty"
+    );
 }
 
 #[tokio::test]
@@ -316,13 +341,26 @@ async fn a_command_may_run_outside_of_the_roots_where_the_agent_could() {
 async fn files_go_through_the_same_door() {
     let bench = bench();
     let path = bench.cwd().join("new/file");
-    let written = bench.call("fs/write_text_file", json!({ "sessionId": "s", "path": path, "content": "1\n2\n3\n" }));
+    let written = bench.call(
+        "fs/write_text_file",
+        json!({ "sessionId": "s", "path": path, "content": "1\n2\n3\n" }),
+    );
     assert_eq!(written.await.unwrap(), json!({}));
     let part = json!({ "sessionId": "s", "path": path, "line": 2, "limit": 1, "_meta": null });
     assert_eq!(bench.call("fs/read_text_file", part).await.unwrap(), json!({ "content": "2\n" }));
     let odd = json!({ "sessionId": "s", "path": path, "line": -4, "limit": "many" });
-    assert_eq!(bench.call("fs/read_text_file", odd).await.unwrap(), json!({ "content": "1\n2\n3\n" }));
-    assert_eq!(bench.call("fs/read_text_file", json!({ "sessionId": "s" })).await.unwrap_err().code(), -32602);
+    assert_eq!(
+        bench.call("fs/read_text_file", odd).await.unwrap(),
+        json!({ "content": "1\n2\n3\n" })
+    );
+    assert_eq!(
+        bench
+            .call("fs/read_text_file", json!({ "sessionId": "s" }))
+            .await
+            .unwrap_err()
+            .code(),
+        -32602
+    );
     let unknown = answer_request(&bench.tools, "fs/other", b"{}").await.unwrap_err();
     assert_eq!(unknown.code(), -32601);
 }

@@ -33,12 +33,20 @@ fn ids_go_there_and_back_and_every_other_byte_stays() {
     for number in 0..FRAMES {
         let (template, kind) = template(&mut dice);
         let id = OddJson::new(&mut dice, OddStyle { wild: true, breaks: false }).make_id(number);
-        let (theirs, ours) = (line(&template, &id, r#""a\u0067ent's \"own\"""#), line(&template, "7", "\"sess_1\""));
+        let (theirs, ours) =
+            (line(&template, &id, r#""a\u0067ent's \"own\"""#), line(&template, "7", "\"sess_1\""));
         let envelope = scan(&theirs).unwrap_or_else(|error| panic!("{error}: {theirs:?}"));
         assert_eq!(envelope.kind, kind, "{theirs:?}");
-        assert_eq!(envelope.id.clone().map(|span| &theirs[span]), Some(id.as_bytes()).filter(|_| has_id(kind)));
+        assert_eq!(
+            envelope.id.clone().map(|span| &theirs[span]),
+            Some(id.as_bytes()).filter(|_| has_id(kind))
+        );
         let named = envelope.session.as_ref().map(|session| session.value.as_ref());
-        assert_eq!(named, Some("agent's \"own\"").filter(|_| !envelope.method.is_empty()), "{theirs:?}");
+        assert_eq!(
+            named,
+            Some("agent's \"own\"").filter(|_| !envelope.method.is_empty()),
+            "{theirs:?}"
+        );
         assert_eq!(with_session(&theirs, &envelope, "sess_1", Some(b"7")), ours);
         let envelope = scan(&ours).unwrap();
         let back = line(&template, &id, r#""agent's \"own\"""#);
@@ -62,7 +70,10 @@ fn scanner_reader_and_codec_agree_on_frames_with_bytes_changed() {
                 0 => frame.truncate(place),
                 1 => frame.insert(place, u8::try_from(dice.next_below(256)).unwrap()),
                 2 => frame.insert(place, u8::try_from(dice.next_below(32)).unwrap()),
-                3 => frame.insert(place, *b"\"{}[],:\\".get(usize::try_from(dice.next_below(8)).unwrap()).unwrap()),
+                3 => frame.insert(
+                    place,
+                    *b"\"{}[],:\\".get(usize::try_from(dice.next_below(8)).unwrap()).unwrap(),
+                ),
                 _ => drop(frame.drain(place..frame.len().min(place + 1))),
             }
         }
@@ -86,6 +97,9 @@ fn a_frame_with_a_byte_changed_is_refused_or_understood_and_nothing_else() {
         let changed = with_session(&frame, &envelope, "other", Some(b"\"x\""));
         let again = scan(&changed).unwrap_or_else(|error| panic!("{error}: {changed:?}"));
         assert_eq!((again.kind, &again.method), (envelope.kind, &envelope.method));
-        assert_eq!(again.session.map(|session| session.value), envelope.session.map(|_| "other".into()));
+        assert_eq!(
+            again.session.map(|session| session.value),
+            envelope.session.map(|_| "other".into())
+        );
     }
 }

@@ -89,8 +89,11 @@ fn settings_of_a_workspace_count_before_the_others() {
         "[retention]\nkeep_for = \"1h\"\n[retention.workspaces.blog]\nkeep_for = \"never\"\nkeep_sessions = 1",
     );
     let retention = config.unwrap().retention;
-    let sessions =
-        [ended("a", 2, &json!({})), ended("b", 3, &json!({})), ended("c", 2, &json!({ "workspaceSlug": "shop" }))];
+    let sessions = [
+        ended("a", 2, &json!({})),
+        ended("b", 3, &json!({})),
+        ended("c", 2, &json!({ "workspaceSlug": "shop" })),
+    ];
     let expected = [("b".to_owned(), ForgetReason::TooMany), ("c".to_owned(), ForgetReason::Old)];
     assert_eq!(choose(&sessions, &retention), expected);
 }
@@ -131,7 +134,13 @@ impl SweptHost {
     fn start(count: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let state_dir = dir.path().join("state");
-        let cold = ColdSessions { count, agent: "absent", cwd: dir.path(), events: 0, waiting: None };
+        let cold = ColdSessions {
+            count,
+            agent: "absent",
+            cwd: dir.path(),
+            events: 0,
+            waiting: None,
+        };
         let ids = cold.write_to(&state_dir).unwrap().into_iter().map(SessionId::new).collect();
         let file = dir.path().join("config.toml");
         std::fs::write(&file, "[retention]\nkeep_for = \"1h\"\n").unwrap();
@@ -152,7 +161,9 @@ impl SweptHost {
 
 #[tokio::test]
 async fn sweep_stops_when_retention_is_changed_during_it() {
-    for settings in ["[retention]\nkeep_for = \"1h\"\ndry_run = true\n", "[retention]\nkeep_for = \"never\"\n"] {
+    for settings in
+        ["[retention]\nkeep_for = \"1h\"\ndry_run = true\n", "[retention]\nkeep_for = \"never\"\n"]
+    {
         let swept = SweptHost::start(3);
         let mut changes = swept.host.changes();
         let change_after_first = async {
@@ -174,7 +185,13 @@ async fn session_that_is_in_use_refuses_to_be_forgotten_by_a_sweep() {
     let [used, unused] = swept.ids.as_slice() else { panic!("{:?}", swept.ids) };
     let handle = swept.host.open(used).await.unwrap();
     let sender: Sender = serde_json::from_value(json!({ "client": "client" })).unwrap();
-    let attachment = Attachment { sender, role: Role::Observer, elicits: false, wake: false, needs_agent: false };
+    let attachment = Attachment {
+        sender,
+        role: Role::Observer,
+        elicits: false,
+        wake: false,
+        needs_agent: false,
+    };
     let (lane, _messages) = tokio::sync::mpsc::channel(8);
     let attendance = Attendance {
         lane,
@@ -188,5 +205,8 @@ async fn session_that_is_in_use_refuses_to_be_forgotten_by_a_sweep() {
     assert!(swept.host.descriptor(used).is_some() && !handle.is_closed());
     assert!(swept.host.forget_unused(unused).await.unwrap().is_some());
     assert!(swept.host.descriptor(unused).is_none());
-    assert!(swept.host.forget(used).await.unwrap().is_some(), "a user may forget a session that is in use");
+    assert!(
+        swept.host.forget(used).await.unwrap().is_some(),
+        "a user may forget a session that is in use"
+    );
 }

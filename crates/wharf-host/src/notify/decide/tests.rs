@@ -19,7 +19,10 @@ fn event(text: &str) -> EventId {
 }
 
 fn settings() -> NotifySettings {
-    NotifySettings { command: vec!["true".to_owned()], ..NotifySettings::default() }
+    NotifySettings {
+        command: vec!["true".to_owned()],
+        ..NotifySettings::default()
+    }
 }
 
 fn ask(row: &str, text: &str) -> AttentionAsk {
@@ -39,7 +42,12 @@ fn session(attention: Attention) -> Descriptor {
 fn asking(asks: &[(&str, &str)]) -> Descriptor {
     let first = asks.first().map(|(row, text)| ask(row, text));
     let newest = asks.last().filter(|_| asks.len() > 1).map(|(row, text)| ask(row, text));
-    session(Attention { asks: asks.len(), ask: first, newest_ask: newest, ..Attention::default() })
+    session(Attention {
+        asks: asks.len(),
+        ask: first,
+        newest_ask: newest,
+        ..Attention::default()
+    })
 }
 
 fn ended(row: Option<&str>, is_failure: bool, ran_for: u64) -> Descriptor {
@@ -69,16 +77,25 @@ struct Stage {
 impl Stage {
     fn new() -> Self {
         let settings = settings();
-        Self { decider: NotifyDecider::new(EPOCH, &settings), settings, marks: SessionMarks::default() }
+        Self {
+            decider: NotifyDecider::new(EPOCH, &settings),
+            settings,
+            marks: SessionMarks::default(),
+        }
     }
 
     fn look(&mut self, session: &Descriptor, now: u64) -> Decision {
-        self.decider.decide(&self.settings, std::iter::once((session, self.marks)), seconds(now))
+        self.decider
+            .decide(&self.settings, std::iter::once((session, self.marks)), seconds(now))
     }
 
     /// Returns the messages that are told.
     fn told(&mut self, session: &Descriptor, now: u64) -> Vec<String> {
-        self.look(session, now).tell.into_iter().map(|notification| notification.message).collect()
+        self.look(session, now)
+            .tell
+            .into_iter()
+            .map(|notification| notification.message)
+            .collect()
     }
 }
 
@@ -126,7 +143,11 @@ fn without_content_only_workspace_and_state_are_told() {
     stage.settings.content = NotifyContent::None;
     let told = stage.look(&asking(&[("3-5", "rm -rf build")]), 0).tell.remove(0);
     assert_eq!((told.message.as_str(), &told.title, &told.text), ("blog needs you", &None, &None));
-    assert!(!told.to_json().contains("parser") && !told.to_json().contains("build"), "{}", told.to_json());
+    assert!(
+        !told.to_json().contains("parser") && !told.to_json().contains("build"),
+        "{}",
+        told.to_json()
+    );
 }
 
 #[test]
@@ -134,7 +155,10 @@ fn short_turns_are_not_told_as_finished() {
     let mut stage = Stage::new();
     assert_eq!(stage.told(&ended(Some("3-5"), false, 19), 0), [""; 0]);
     assert_eq!(stage.told(&ended(Some("3-9"), false, 20), 1), ["blog · Fix the parser — finished"]);
-    assert_eq!(stage.told(&ended(Some("3-12"), true, 1), 62), ["blog · Fix the parser — failed (error): no"]);
+    assert_eq!(
+        stage.told(&ended(Some("3-12"), true, 1), 62),
+        ["blog · Fix the parser — failed (error): no"]
+    );
     stage.settings.min_turn = SettingDuration::NEVER;
     assert_eq!(stage.told(&ended(Some("3-15"), false, 9_999), 200), [""; 0]);
 }
@@ -181,7 +205,11 @@ fn muted_and_seen_sessions_are_silent() {
 fn events_of_earlier_runs_of_the_host_are_past() {
     let mut stage = Stage::new();
     assert_eq!(stage.told(&ended(Some("2-5"), true, 1), 0), [""; 0]);
-    assert_eq!(stage.told(&ended(Some("3-6"), true, 1), 1).len(), 1, "cut off by the end of the last host");
+    assert_eq!(
+        stage.told(&ended(Some("3-6"), true, 1), 1).len(),
+        1,
+        "cut off by the end of the last host"
+    );
 }
 
 #[test]

@@ -52,7 +52,10 @@ impl SettingAnnouncements {
         if update == UpdateKind::ConfigOptionUpdate {
             self.list = None;
         }
-        journal.input(Input::Agent(AgentInput::Updated { update, frame, title: None, tool: None }), None);
+        journal.input(
+            Input::Agent(AgentInput::Updated { update, frame, title: None, tool: None }),
+            None,
+        );
         if let Err(error) = taken {
             let detail = format!("a {} that cannot be read: {error}", update.tag());
             log_fault(link.as_deref_mut(), Fault::Malformed, detail, journal);
@@ -93,17 +96,27 @@ impl SettingAnnouncements {
         if !journal.state().settings_loss.is_none() {
             // From here on the settings are known again, whichever were lost.
             let settings = settings.to_vec();
-            journal.input(Input::Agent(AgentInput::SettingsChanged { settings, are_all: true }), None);
+            journal
+                .input(Input::Agent(AgentInput::SettingsChanged { settings, are_all: true }), None);
             return self.schedule(true, journal);
         }
         self.note(before.in_force(), settings, true, journal);
     }
 
     /// Makes it an event if other settings are in force than before, and has clients told.
-    fn note(&mut self, before: &[AgentSetting], settings: &[AgentSetting], has_agent: bool, journal: &mut Journal) {
+    fn note(
+        &mut self,
+        before: &[AgentSetting],
+        settings: &[AgentSetting],
+        has_agent: bool,
+        journal: &mut Journal,
+    ) {
         if !is_same_in_force(before, settings) {
             let settings = settings.to_vec();
-            journal.input(Input::Agent(AgentInput::SettingsChanged { settings, are_all: false }), None);
+            journal.input(
+                Input::Agent(AgentInput::SettingsChanged { settings, are_all: false }),
+                None,
+            );
         }
         self.schedule(has_agent, journal);
     }
@@ -112,7 +125,8 @@ impl SettingAnnouncements {
     fn schedule(&mut self, has_agent: bool, journal: &Journal) {
         let settings = AgentSettings::from_sources(journal.state());
         let Self { told, due, list } = self;
-        let missing = told.missing_mode(settings.in_force()).is_some() || told.lacks_options(settings.in_force());
+        let missing = told.missing_mode(settings.in_force()).is_some()
+            || told.lacks_options(settings.in_force());
         if missing && has_agent {
             due.get_or_insert_with(|| Instant::now() + REPORT_WAIT);
         } else {
@@ -127,14 +141,19 @@ impl SettingAnnouncements {
         let in_force = settings.in_force();
         let mut updates = Vec::new();
         if let Some(mode) = self.told.missing_mode(in_force) {
-            let body = format!(r#"{{"sessionUpdate":"current_mode_update","currentModeId":{}}}"#, mode.as_str());
+            let body = format!(
+                r#"{{"sessionUpdate":"current_mode_update","currentModeId":{}}}"#,
+                mode.as_str()
+            );
             updates.push((UpdateKind::CurrentModeUpdate, body));
         }
         if self.told.lacks_options(in_force) {
             let answered = self.list.as_ref().and_then(|list| Json::parse(list.bytes()).ok());
             if let Some(list) = answered.or_else(|| newest_list(state.into())) {
                 let options = patched_options(list, in_force);
-                let body = format!(r#"{{"sessionUpdate":"config_option_update","configOptions":{options}}}"#);
+                let body = format!(
+                    r#"{{"sessionUpdate":"config_option_update","configOptions":{options}}}"#
+                );
                 updates.push((UpdateKind::ConfigOptionUpdate, body));
             }
         }
@@ -143,7 +162,10 @@ impl SettingAnnouncements {
         for (update, body) in updates {
             let params = format!(r#"{{"sessionId":{session},"update":{body}}}"#);
             if let Some(frame) = Raw::new(rpc::notification("session/update", params)) {
-                journal.input(Input::Agent(AgentInput::Updated { update, frame, title: None, tool: None }), None);
+                journal.input(
+                    Input::Agent(AgentInput::Updated { update, frame, title: None, tool: None }),
+                    None,
+                );
             }
         }
     }

@@ -27,7 +27,9 @@ impl AgentConnection {
         let start = journal.state().start.0;
         let session = &self.context.shared.id;
         let records = host.agents.records();
-        if let Err(error) = keep_agent(link.process(), files, (session, start), &host.config.keeper, records) {
+        if let Err(error) =
+            keep_agent(link.process(), files, (session, start), &host.config.keeper, records)
+        {
             tracing::warn!(%error, "the agent will not outlive this host");
         }
     }
@@ -44,7 +46,9 @@ impl AgentConnection {
             return true;
         }
         let records = self.context.host.agents.records();
-        let is_left = |link: &mut AgentLink| link.has_no_keeper() || records.is_kept(link.process().keeper_pid());
+        let is_left = |link: &mut AgentLink| {
+            link.has_no_keeper() || records.is_kept(link.process().keeper_pid())
+        };
         match self.link.take_if(is_left) {
             Some(link) => {
                 link.leave();
@@ -85,7 +89,8 @@ impl AgentConnection {
         journal.follow_output(Some(link.ledger().clone()), in_flight.read_offset);
         self.link_up(link, journal);
         self.context.shared.restore_first_turn(first_turn_at);
-        let owed = read_owed_lines(&self.context.shared.log, in_flight.sent_through, journal.state());
+        let owed =
+            read_owed_lines(&self.context.shared.log, in_flight.sent_through, journal.state());
         let owed = owed.unwrap_or_else(|error| {
             tracing::error!(%error, "messages that an earlier host owed to the agent cannot be read");
             Vec::new()
@@ -110,14 +115,20 @@ impl AgentConnection {
     /// Serves a request again that an earlier host had begun to serve, or answers that its outcome is unknown.
     fn settle_request(&mut self, request: OpenRequest, journal: &Journal) {
         let Some(agent_request) = Raw::new(request.id) else { return };
-        let method = request.repeatable.as_ref().and_then(|frame| Some(frame::scan(frame).ok()?.method.to_string()));
+        let method = request
+            .repeatable
+            .as_ref()
+            .and_then(|frame| Some(frame::scan(frame).ok()?.method.to_string()));
         if let (Some(frame), Some(method)) = (request.repeatable, method)
             && agent_services::is_repeatable(&method)
             && self.services.can_serve(&method)
         {
             let agent_request = agent_request.clone();
             let whom = Whom::Server;
-            if self.services.serve(AgentRequest { method, agent_request, frame, whom }, journal.state().start) {
+            if self
+                .services
+                .serve(AgentRequest { method, agent_request, frame, whom }, journal.state().start)
+            {
                 return;
             }
         }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Deserialize;
-use wharf_core::{AgentInput, AskKind, ClientId, Fault, Input, Raw, ToolCall, ToolCallState, UpdateKind};
+use wharf_core::{
+    AgentInput, AskKind, ClientId, Fault, Input, Raw, ToolCall, ToolCallState, UpdateKind,
+};
 use wharf_json::Json;
 use wharf_json::rpc::{Salvaged, code, salvage, salvage_head};
 
@@ -97,7 +99,10 @@ pub(super) struct AgentFrameParser {
 
 impl AgentFrameParser {
     pub(super) fn new(session: &str) -> Self {
-        Self { session: serde_json::Value::from(session).to_string().into(), arena: BytesMut::new() }
+        Self {
+            session: serde_json::Value::from(session).to_string().into(),
+            arena: BytesMut::new(),
+        }
     }
 
     pub(super) fn parse(&mut self, line: FrameLine<'_>, writer: &mut AgentWriter) -> AgentMessage {
@@ -118,7 +123,9 @@ impl AgentFrameParser {
         if envelope.has_null_members {
             return match frame::without_null_members(frame, envelope.kind) {
                 Ok(plain) => self.parse(FrameLine::Frame(&plain), writer),
-                Err(error) => malformed(Fault::Malformed, error.to_string(), &salvage(frame), writer),
+                Err(error) => {
+                    malformed(Fault::Malformed, error.to_string(), &salvage(frame), writer)
+                }
             };
         }
         // First: within another member a `wharf` of the agent says nothing any more.
@@ -131,10 +138,14 @@ impl AgentFrameParser {
         };
         match changed {
             Some(Ok(changed)) => return self.parse(FrameLine::Frame(&changed), writer),
-            Some(Err(error)) => return malformed(Fault::Malformed, error.to_string(), &salvage(frame), writer),
+            Some(Err(error)) => {
+                return malformed(Fault::Malformed, error.to_string(), &salvage(frame), writer);
+            }
             None => {}
         }
-        if let Some(session) = envelope.session.as_ref().filter(|session| session.value != writer.session()) {
+        if let Some(session) =
+            envelope.session.as_ref().filter(|session| session.value != writer.session())
+        {
             return refuse_session(frame, &envelope, &format!("session {}", session.value), writer);
         }
         match envelope.kind {
@@ -147,16 +158,28 @@ impl AgentFrameParser {
     fn notified(&mut self, frame: &[u8], envelope: &Envelope<'_>) -> AgentMessage {
         match envelope.method.as_ref() {
             "session/update" => self.updated(frame, envelope).map_or_else(
-                || AgentMessage::Fault(Fault::ForeignSession, "session/update without a sessionId".to_owned()),
+                || {
+                    AgentMessage::Fault(
+                        Fault::ForeignSession,
+                        "session/update without a sessionId".to_owned(),
+                    )
+                },
                 AgentMessage::Input,
             ),
             "$/cancel_request" => {
                 let request = match frame::peek::<CancelRequest<'_>>(frame) {
                     Ok(request) => request.params.request_id,
-                    Err(error) => return AgentMessage::Fault(Fault::Malformed, format!("$/cancel_request: {error}")),
+                    Err(error) => {
+                        return AgentMessage::Fault(
+                            Fault::Malformed,
+                            format!("$/cancel_request: {error}"),
+                        );
+                    }
                 };
                 let agent_request = Raw::new(request.raw().to_owned());
-                agent_request.map_or(AgentMessage::Nothing, |agent_request| AgentMessage::Withdrawn { agent_request })
+                agent_request.map_or(AgentMessage::Nothing, |agent_request| {
+                    AgentMessage::Withdrawn { agent_request }
+                })
             }
             _ => AgentMessage::Note(self.copied(frame, envelope, None)),
         }
@@ -172,8 +195,16 @@ impl AgentFrameParser {
         Some(Input::Agent(AgentInput::Updated { update, frame, title, tool }))
     }
 
-    fn asked(&mut self, frame: &[u8], envelope: &Envelope<'_>, writer: &mut AgentWriter) -> AgentMessage {
-        let id = envelope.id.clone().and_then(|span| Raw::new(frame::one_line(Bytes::copy_from_slice(&frame[span]))));
+    fn asked(
+        &mut self,
+        frame: &[u8],
+        envelope: &Envelope<'_>,
+        writer: &mut AgentWriter,
+    ) -> AgentMessage {
+        let id = envelope
+            .id
+            .clone()
+            .and_then(|span| Raw::new(frame::one_line(Bytes::copy_from_slice(&frame[span]))));
         let Some(agent_request) = id else { return AgentMessage::Nothing };
         match envelope.method.as_ref() {
             "session/request_permission" => self.permission(frame, envelope, agent_request, writer),
@@ -206,10 +237,17 @@ impl AgentFrameParser {
                     code::INVALID_PARAMS,
                     &format!("options with optionId are needed: {error}"),
                 );
-                return AgentMessage::Fault(Fault::Malformed, format!("a permission request without options: {error}"));
+                return AgentMessage::Fault(
+                    Fault::Malformed,
+                    format!("a permission request without options: {error}"),
+                );
             }
         };
-        let ids = request.params.options.iter().map(|option| option.option_id.text_or_number().map(Arc::from));
+        let ids = request
+            .params
+            .options
+            .iter()
+            .map(|option| option.option_id.text_or_number().map(Arc::from));
         let Some(options) = ids.collect() else {
             let why = "an optionId is neither a text nor a number";
             writer.refuse(frame, envelope, code::INVALID_PARAMS, why);
@@ -246,7 +284,10 @@ impl AgentFrameParser {
                     code::INVALID_PARAMS,
                     &format!("the elicitation cannot be read: {error}"),
                 );
-                return AgentMessage::Fault(Fault::Malformed, format!("an elicitation that cannot be read: {error}"));
+                return AgentMessage::Fault(
+                    Fault::Malformed,
+                    format!("an elicitation that cannot be read: {error}"),
+                );
             }
         };
         let method = envelope.method.to_string();
@@ -267,7 +308,12 @@ impl AgentFrameParser {
         }
         if request.params.mode.as_deref() == Some("url") {
             let frame = self.copied(frame, envelope, None);
-            return AgentMessage::Request(AgentRequest { method, agent_request, frame, whom: Whom::Prompter });
+            return AgentMessage::Request(AgentRequest {
+                method,
+                agent_request,
+                frame,
+                whom: Whom::Prompter,
+            });
         }
         let Some(frame) = self.rewritten(frame, envelope, true) else {
             return refuse_session(frame, envelope, "no session", writer);
@@ -320,7 +366,12 @@ fn is_logged(method: &str) -> bool {
 }
 
 /// Refuses a message for a session that is not the agent's own: it would act in the name of another.
-fn refuse_session(frame: &[u8], envelope: &Envelope<'_>, named: &str, writer: &AgentWriter) -> AgentMessage {
+fn refuse_session(
+    frame: &[u8],
+    envelope: &Envelope<'_>,
+    named: &str,
+    writer: &AgentWriter,
+) -> AgentMessage {
     if envelope.kind == FrameKind::Request {
         writer.refuse(frame, envelope, code::INVALID_PARAMS, "not a session of this connection");
     }
@@ -355,17 +406,25 @@ fn answered(frame: &[u8], envelope: &Envelope<'_>, writer: &mut AgentWriter) -> 
             AgentMessage::Nothing
         }
         PendingRequest::Forward(to) => {
-            let frame = frame::scan(&copy).map(|envelope| frame::with_id(&copy, &envelope, &to.request));
+            let frame =
+                frame::scan(&copy).map(|envelope| frame::with_id(&copy, &envelope, &to.request));
             frame.map_or(AgentMessage::Nothing, |frame| AgentMessage::Answer { to, frame, ok })
         }
-        PendingRequest::Call(call) => AgentMessage::Called { call, answer: AgentAnswer { frame: copy, is_result: ok } },
+        PendingRequest::Call(call) => {
+            AgentMessage::Called { call, answer: AgentAnswer { frame: copy, is_result: ok } }
+        }
         PendingRequest::Inherited(kind) if ok => AgentMessage::Agreed { kind, frame: copy },
         PendingRequest::Inherited(_) => AgentMessage::Nothing,
         PendingRequest::Prompt(prompt) => {
             let stop_reason = ok.then(|| stop_reason(frame));
             let frame = Raw::new(copy);
             frame.map_or(AgentMessage::Nothing, |frame| {
-                AgentMessage::Input(Input::Agent(AgentInput::Answered { prompt, stop_reason, frame, stderr: None }))
+                AgentMessage::Input(Input::Agent(AgentInput::Answered {
+                    prompt,
+                    stop_reason,
+                    frame,
+                    stderr: None,
+                }))
             })
         }
     }
@@ -379,7 +438,12 @@ fn stop_reason(frame: &[u8]) -> Arc<str> {
 
 /// A line that could not be read. What it names is not left waiting: a request of the agent is refused, an answer of it
 /// fails the request that it is for.
-fn malformed(kind: Fault, detail: String, found: &[Salvaged], writer: &mut AgentWriter) -> AgentMessage {
+fn malformed(
+    kind: Fault,
+    detail: String,
+    found: &[Salvaged],
+    writer: &mut AgentWriter,
+) -> AgentMessage {
     let mut failed = Vec::new();
     for message in found {
         let before = failed.len();
@@ -415,7 +479,12 @@ fn fail_owed(id: u64, message: &str, writer: &mut AgentWriter) -> Option<AgentMe
         PendingRequest::Inherited(_) => AgentMessage::Nothing,
         PendingRequest::Prompt(prompt) => {
             let frame = Raw::new(error(id, code::INTERNAL_ERROR, message))?;
-            AgentMessage::Input(Input::Agent(AgentInput::Answered { prompt, stop_reason: None, frame, stderr: None }))
+            AgentMessage::Input(Input::Agent(AgentInput::Answered {
+                prompt,
+                stop_reason: None,
+                frame,
+                stderr: None,
+            }))
         }
     })
 }

@@ -38,7 +38,12 @@ impl AgentConnection {
         }
     }
 
-    pub(super) fn take_in(&mut self, message: AgentMessage, journal: &mut Journal, clients: &mut Clients) {
+    pub(super) fn take_in(
+        &mut self,
+        message: AgentMessage,
+        journal: &mut Journal,
+        clients: &mut Clients,
+    ) {
         match message {
             AgentMessage::Nothing => {}
             AgentMessage::Input(Input::Agent(AgentInput::Updated {
@@ -47,7 +52,10 @@ impl AgentConnection {
                 title,
                 tool,
             })) => {
-                journal.input(Input::Agent(AgentInput::Updated { update, frame: frame.clone(), title, tool }), None);
+                journal.input(
+                    Input::Agent(AgentInput::Updated { update, frame: frame.clone(), title, tool }),
+                    None,
+                );
                 self.show_tool_call(&frame, journal);
             }
             AgentMessage::Input(Input::Agent(AgentInput::Updated {
@@ -97,11 +105,12 @@ impl AgentConnection {
                 }
             }
             AgentMessage::Request(request) => self.take_request(request, journal, clients),
-            AgentMessage::Withdrawn { agent_request } => match clients.withdraw_request(&agent_request, journal.head())
+            AgentMessage::Withdrawn { agent_request } => match clients
+                .withdraw_request(&agent_request, journal.head())
             {
-                Some(_) => {
-                    self.speak(|writer| writer.fail(&agent_request, code::REQUEST_CANCELLED, "request cancelled"))
-                }
+                Some(_) => self.speak(|writer| {
+                    writer.fail(&agent_request, code::REQUEST_CANCELLED, "request cancelled")
+                }),
                 None => journal.input(Input::Agent(AgentInput::Withdrew { agent_request }), None),
             },
             AgentMessage::Note(frame) => clients.send_note(frame, journal.session()),
@@ -117,7 +126,12 @@ impl AgentConnection {
     }
 
     /// Has a request of the agent served: by one client, or by Wharf itself.
-    fn take_request(&mut self, request: AgentRequest, journal: &mut Journal, clients: &mut Clients) {
+    fn take_request(
+        &mut self,
+        request: AgentRequest,
+        journal: &mut Journal,
+        clients: &mut Clients,
+    ) {
         if self.link.as_ref().is_some_and(AgentLink::has_ended) {
             return;
         }
@@ -133,12 +147,14 @@ impl AgentConnection {
         }
         let agent_request = request.agent_request.clone();
         if self.services.can_serve(&request.method) {
-            let repeatable = agent_services::is_repeatable(&request.method).then_some(&request.frame);
+            let repeatable =
+                agent_services::is_repeatable(&request.method).then_some(&request.frame);
             if !self.note_taken(&request, repeatable) {
                 return;
             }
             if !self.services.serve(request, journal.state().start) {
-                let message = "too many or too large requests are under way; wait for some of their answers";
+                let message =
+                    "too many or too large requests are under way; wait for some of their answers";
                 self.speak(|writer| writer.fail(&agent_request, code::INTERNAL_ERROR, message));
             }
             return;
@@ -146,7 +162,8 @@ impl AgentConnection {
         if request.method == "elicitation/create" {
             return self.speak(|writer| writer.cancel_elicitation(&agent_request));
         }
-        let message = format!("{} is not available: no attached client can serve it", request.method);
+        let message =
+            format!("{} is not available: no attached client can serve it", request.method);
         self.speak(|writer| writer.fail(&agent_request, code::METHOD_NOT_FOUND, &message));
     }
 

@@ -51,7 +51,8 @@ fn read_answer(line: &FrameLine<'_>, id: u64) -> Option<bool> {
             Ok(envelope) => {
                 let found = envelope.id_number(frame);
                 let is_answer = matches!(envelope.kind, FrameKind::Result | FrameKind::Error);
-                return (is_answer && found == Some(id)).then_some(envelope.kind == FrameKind::Result);
+                return (is_answer && found == Some(id))
+                    .then_some(envelope.kind == FrameKind::Result);
             }
             Err(_) => salvage(frame),
         },
@@ -60,7 +61,11 @@ fn read_answer(line: &FrameLine<'_>, id: u64) -> Option<bool> {
 }
 
 /// Waits for the answer to a request while everything else is thrown away: is it a result? `None` if none comes in time.
-async fn answer_within(reader: &mut FrameReader<AgentOutput>, id: u64, limit: Duration) -> Option<bool> {
+async fn answer_within(
+    reader: &mut FrameReader<AgentOutput>,
+    id: u64,
+    limit: Duration,
+) -> Option<bool> {
     let answer = async {
         loop {
             while let Some(line) = reader.next_line() {
@@ -98,7 +103,17 @@ pub(super) struct AgentLink {
 
 impl AgentLink {
     pub(super) fn new(start: StartNo, opened: OpenedAgent) -> Self {
-        let OpenedAgent { process, reader, outbox, stderr, files, agent_session, traits, next_id, .. } = opened;
+        let OpenedAgent {
+            process,
+            reader,
+            outbox,
+            stderr,
+            files,
+            agent_session,
+            traits,
+            next_id,
+            ..
+        } = opened;
         let ledger = outbox.ledger().clone();
         let writer = AgentWriter::new(outbox, agent_session, next_id);
         let span = tracing::error_span!("agent", pid = process.pid());
@@ -244,7 +259,11 @@ impl AgentLink {
     }
 
     /// Takes a line that was read before the link was there.
-    pub(super) fn parse_line(&mut self, frame: &[u8], parser: &mut AgentFrameParser) -> AgentMessage {
+    pub(super) fn parse_line(
+        &mut self,
+        frame: &[u8],
+        parser: &mut AgentFrameParser,
+    ) -> AgentMessage {
         parser.parse(FrameLine::Frame(frame), &mut self.writer)
     }
 
@@ -260,7 +279,9 @@ impl AgentLink {
 
     /// Ends an agent that has closed its output, and waits for its tree. Returns its exit, its last words on stderr and the hold
     /// on its keeper, which waits until the exit is noted; and the requests of clients that will get no answer.
-    pub(super) fn bury(self) -> (impl Future<Output = (AgentExit, String, AgentProcess)>, Vec<Forwarded>) {
+    pub(super) fn bury(
+        self,
+    ) -> (impl Future<Output = (AgentExit, String, AgentProcess)>, Vec<Forwarded>) {
         let Self { mut process, stderr, writer, .. } = self;
         let gone = async move {
             process.request_end();
@@ -272,7 +293,10 @@ impl AgentLink {
 
     /// Ends an agent that no longer reads; its exit tells the rest.
     pub(super) fn end_stalled(&mut self) {
-        tracing::warn!(keeper = self.process.keeper_pid(), "the agent does not read its input; ending it");
+        tracing::warn!(
+            keeper = self.process.keeper_pid(),
+            "the agent does not read its input; ending it"
+        );
         self.process.request_end();
     }
 
@@ -301,7 +325,9 @@ impl AgentLink {
         let unanswered = writer.into_unanswered();
         let ending = async move {
             if traits.close
-                && outbox.send_frame(about_session("session/close", close, &session), LineNote::Plain).is_ok()
+                && outbox
+                    .send_frame(about_session("session/close", close, &session), LineNote::Plain)
+                    .is_ok()
             {
                 answer_within(&mut reader, close, CLOSE_TIMEOUT).await;
             }
@@ -310,7 +336,9 @@ impl AgentLink {
                     .send_frame(about_session("session/delete", delete, &session), LineNote::Plain)
                     .is_ok() =>
                 {
-                    AgentDelete::from_answer(answer_within(&mut reader, delete, DELETE_TIMEOUT).await == Some(true))
+                    AgentDelete::from_answer(
+                        answer_within(&mut reader, delete, DELETE_TIMEOUT).await == Some(true),
+                    )
                 }
                 true => AgentDelete::Failed,
                 false => AgentDelete::NotNeeded,
@@ -355,7 +383,12 @@ impl AgentLink {
 }
 
 /// Makes a fault of the agent an event, unless it has made too many.
-pub(super) fn log_fault(link: Option<&mut AgentLink>, fault: Fault, detail: String, journal: &mut Journal) {
+pub(super) fn log_fault(
+    link: Option<&mut AgentLink>,
+    fault: Fault,
+    detail: String,
+    journal: &mut Journal,
+) {
     let admitted = match link {
         Some(link) => link.admit_fault(fault, detail),
         None => Some((fault, detail)),

@@ -17,7 +17,9 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 use tracing::Instrument;
-use wharf_core::{AgentInput, ClientInput, Fault, Input, LifecycleInput, StartKind, StartNo, Status};
+use wharf_core::{
+    AgentInput, ClientInput, Fault, Input, LifecycleInput, StartKind, StartNo, Status,
+};
 
 use super::agent_services::AgentServices;
 use super::clients::Clients;
@@ -60,7 +62,11 @@ pub(super) struct AgentConnection {
 }
 
 impl AgentConnection {
-    pub(super) fn new(context: Arc<TaskContext>, first: &mut FirstStart, journal: &Journal) -> Self {
+    pub(super) fn new(
+        context: Arc<TaskContext>,
+        first: &mut FirstStart,
+        journal: &Journal,
+    ) -> Self {
         Self {
             startup: Startup::new(first),
             link: None,
@@ -131,7 +137,13 @@ impl AgentConnection {
                 let message = failure.to_string().into();
                 let is_awaited = self.startup.is_awaited();
                 journal.input(
-                    Input::Agent(AgentInput::StartFailed { start, cause, is_awaited, exit_code, message }),
+                    Input::Agent(AgentInput::StartFailed {
+                        start,
+                        cause,
+                        is_awaited,
+                        exit_code,
+                        message,
+                    }),
                     None,
                 );
                 // Callers that wait for the agent wait on while it is tried again.
@@ -143,7 +155,13 @@ impl AgentConnection {
         }
     }
 
-    fn connect(&mut self, start: StartNo, mut opened: OpenedAgent, journal: &mut Journal, clients: &mut Clients) {
+    fn connect(
+        &mut self,
+        start: StartNo,
+        mut opened: OpenedAgent,
+        journal: &mut Journal,
+        clients: &mut Clients,
+    ) {
         let early = std::mem::take(&mut opened.early);
         let settings = std::mem::take(&mut opened.settings);
         let traits = opened.traits;
@@ -159,7 +177,15 @@ impl AgentConnection {
             self.pass_on(forward, journal, clients);
             let _ = passed_on.send(Ok(()));
         }
-        journal.input(Input::Agent(AgentInput::Started { start, agent_session, traits, answer: answer.clone() }), None);
+        journal.input(
+            Input::Agent(AgentInput::Started {
+                start,
+                agent_session,
+                traits,
+                answer: answer.clone(),
+            }),
+            None,
+        );
         journal.act_later(Act::KeepAgent);
         journal.act_later(Act::PassOnPending);
         let seq = journal.head();
@@ -239,13 +265,22 @@ impl AgentConnection {
 
     /// Ends the agent, and waits until its tree is gone. Returns the fate of its copy of the session: deleted on the
     /// process that ran, else on another one.
-    pub(super) async fn end_for_deletion(&mut self, journal: &mut Journal, clients: &mut Clients) -> AgentDelete {
+    pub(super) async fn end_for_deletion(
+        &mut self,
+        journal: &mut Journal,
+        clients: &mut Clients,
+    ) -> AgentDelete {
         self.end_awaited_tree();
         self.end(journal, clients);
         self.startup.wait_for_end().await;
         match self.deletion.take() {
             Some(deletion) => deletion.await.unwrap_or(AgentDelete::Failed),
-            None => self.context.host.delete_agent_copy(&self.context.shared.log_id, journal.state()).await,
+            None => {
+                self.context
+                    .host
+                    .delete_agent_copy(&self.context.shared.log_id, journal.state())
+                    .await
+            }
         }
     }
 
@@ -270,7 +305,13 @@ impl AgentConnection {
         let remainder = link.remainder_bytes();
         if remainder > 0 {
             let detail = format!("the output ended in the middle of a line of {remainder} bytes");
-            journal.input(Input::Agent(AgentInput::Faulted { fault: Fault::Malformed, detail: detail.into() }), None);
+            journal.input(
+                Input::Agent(AgentInput::Faulted {
+                    fault: Fault::Malformed,
+                    detail: detail.into(),
+                }),
+                None,
+            );
         }
         self.record_terminals(None, journal);
         let commands = self.context.commands.clone();
@@ -285,7 +326,12 @@ impl AgentConnection {
     }
 
     /// Ends an agent whose output cannot be read any further. Output that its keeper has left is kept for a person to look at.
-    pub(super) fn lose_unreadable(&mut self, error: &io::Error, journal: &mut Journal, clients: &mut Clients) {
+    pub(super) fn lose_unreadable(
+        &mut self,
+        error: &io::Error,
+        journal: &mut Journal,
+        clients: &mut Clients,
+    ) {
         let Some(link) = &mut self.link else { return };
         tracing::error!(session = %self.context.shared.id, %error, "the output of an agent cannot be read");
         if link.has_no_keeper() {
@@ -309,7 +355,8 @@ impl AgentConnection {
     /// Returns what was done.
     pub(super) fn obey_unwritten(&mut self, input: &Input) -> Option<&'static str> {
         let is_forced = matches!(input, Input::Client(ClientInput::Interrupt { force: true, .. }));
-        let ends_agent = is_forced || matches!(input, Input::Lifecycle(LifecycleInput::Kill { .. }));
+        let ends_agent =
+            is_forced || matches!(input, Input::Lifecycle(LifecycleInput::Kill { .. }));
         if ends_agent && self.end_awaited_tree() {
             return Some("the agent was ended");
         }
@@ -318,9 +365,10 @@ impl AgentConnection {
             link.process().request_end();
             return Some("the agent was ended");
         }
-        matches!(input, Input::Client(ClientInput::Cancel { .. } | ClientInput::Interrupt { .. })).then(|| {
-            self.send_cancel(None);
-            "the agent was told to end its turn"
-        })
+        matches!(input, Input::Client(ClientInput::Cancel { .. } | ClientInput::Interrupt { .. }))
+            .then(|| {
+                self.send_cancel(None);
+                "the agent was told to end its turn"
+            })
     }
 }

@@ -51,9 +51,15 @@ impl AgentConnection {
     }
 
     /// Takes the agent of a keeper over that has answered. Returns false if the agent is lost.
-    pub(in crate::session) fn take_keeper(&mut self, answer: io::Result<FoundAgent>, journal: &mut Journal) -> bool {
+    pub(in crate::session) fn take_keeper(
+        &mut self,
+        answer: io::Result<FoundAgent>,
+        journal: &mut Journal,
+    ) -> bool {
         // Without one the session was killed meanwhile, and the tree with it.
-        let Some(AwaitedKeeper { keeper, asking }) = self.awaited_keeper.take() else { return true };
+        let Some(AwaitedKeeper { keeper, asking }) = self.awaited_keeper.take() else {
+            return true;
+        };
         let shared = &self.context.shared;
         shared.note_silent_keeper(false);
         let host = &self.context.host;
@@ -62,19 +68,25 @@ impl AgentConnection {
             host.agents.records().remove(keeper.keeper_pid());
         }
         let adopted = match answer {
-            Ok(answered) => match host.adopt_agent(answered, keeper.token, journal.head(), shared) {
-                Takeover::Done(adopted) => Some(adopted),
-                Takeover::PutOff { tree, why } => {
-                    if !keeper.presence.is_gone() {
-                        warn_of_put_off_output(&shared.id, &why);
-                        let news = LifecycleInput::AgentAdopted { is_idle: false, has_ended: true };
-                        journal.input(Input::Lifecycle(news), None);
+            Ok(answered) => {
+                match host.adopt_agent(answered, keeper.token, journal.head(), shared) {
+                    Takeover::Done(adopted) => Some(adopted),
+                    Takeover::PutOff { tree, why } => {
+                        if !keeper.presence.is_gone() {
+                            warn_of_put_off_output(&shared.id, &why);
+                            let news =
+                                LifecycleInput::AgentAdopted { is_idle: false, has_ended: true };
+                            journal.input(Input::Lifecycle(news), None);
+                        }
+                        self.await_keeper(SilentKeeper::of_left_output(
+                            tree,
+                            keeper.presence.tries() + 1,
+                        ));
+                        return true;
                     }
-                    self.await_keeper(SilentKeeper::of_left_output(tree, keeper.presence.tries() + 1));
-                    return true;
+                    Takeover::Failed => None,
                 }
-                Takeover::Failed => None,
-            },
+            }
             Err(error) => {
                 tracing::warn!(keeper = keeper.keeper_pid(), %error, "an agent cannot be taken over and is ended");
                 self.awaited_keeper = Some(AwaitedKeeper { keeper, asking });
@@ -96,14 +108,20 @@ impl AgentConnection {
 
     /// Ends the agent of this start if its keeper has not answered yet.
     pub(super) fn stop_awaited(&mut self, start: StartNo) {
-        if self.awaited_keeper.as_ref().is_some_and(|awaited| awaited.keeper.tree.kept.start == start.0) {
+        if self
+            .awaited_keeper
+            .as_ref()
+            .is_some_and(|awaited| awaited.keeper.tree.kept.start == start.0)
+        {
             self.end_awaited_tree();
         }
     }
 
     /// Ends the tree of a keeper that has not answered yet. Returns false if there is none.
     pub(super) fn end_awaited_tree(&mut self) -> bool {
-        let Some(AwaitedKeeper { keeper, asking }) = self.awaited_keeper.take() else { return false };
+        let Some(AwaitedKeeper { keeper, asking }) = self.awaited_keeper.take() else {
+            return false;
+        };
         asking.abort();
         self.context.shared.set_keeper(0);
         self.context.shared.note_silent_keeper(false);
@@ -117,7 +135,9 @@ impl AgentConnection {
 
     /// Returns true while the output that a keeper has left cannot be taken in.
     pub(super) fn awaits_left_output(&self) -> bool {
-        self.awaited_keeper.as_ref().is_some_and(|awaited| awaited.keeper.presence.is_gone())
+        self.awaited_keeper
+            .as_ref()
+            .is_some_and(|awaited| awaited.keeper.presence.is_gone())
     }
 
     /// Leaves the agent of a keeper that has not answered yet to the next host. Returns false if there is none.

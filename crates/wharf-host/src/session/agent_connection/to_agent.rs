@@ -25,7 +25,12 @@ impl AgentConnection {
     }
 
     /// Sends a prompt, whose turn was started by the event `turn_started`.
-    pub(in crate::session) fn send_prompt(&mut self, prompt: PromptId, frame: &Raw, turn_started: Seq) {
+    pub(in crate::session) fn send_prompt(
+        &mut self,
+        prompt: PromptId,
+        frame: &Raw,
+        turn_started: Seq,
+    ) {
         if let Some(link) = &mut self.link {
             link.note_prompt();
         }
@@ -36,12 +41,21 @@ impl AgentConnection {
         self.speak(|writer| writer.cancel(cause));
     }
 
-    pub(in crate::session) fn answer_ask(&mut self, agent_request: &Raw, reply: &AskReply, cause: Option<Seq>) {
+    pub(in crate::session) fn answer_ask(
+        &mut self,
+        agent_request: &Raw,
+        reply: &AskReply,
+        cause: Option<Seq>,
+    ) {
         self.speak(|writer| writer.answer_ask(agent_request, reply, cause));
     }
 
     /// Has the agent delete another session of its adapter.
-    pub(in crate::session) fn delete_other(&mut self, agent_session: &str, done: oneshot::Sender<AgentDelete>) {
+    pub(in crate::session) fn delete_other(
+        &mut self,
+        agent_session: &str,
+        done: oneshot::Sender<AgentDelete>,
+    ) {
         if self.link.as_ref().is_some_and(AgentLink::can_delete) {
             self.speak(|writer| writer.delete(agent_session, done));
         } else if self.link.is_some() {
@@ -56,7 +70,8 @@ impl AgentConnection {
 
     /// Returns true if the agent owes this client an answer.
     pub(in crate::session) fn owes(&self, client: &ClientId) -> bool {
-        self.pending.has_of(client) || self.link.as_ref().is_some_and(|link| link.writer().owes(client))
+        self.pending.has_of(client)
+            || self.link.as_ref().is_some_and(|link| link.writer().owes(client))
     }
 
     /// Passes a client's request or notification on, now or when the agent is up.
@@ -97,7 +112,9 @@ impl AgentConnection {
             return self.tell_gone(&to, journal, clients);
         };
         match forward_kind(link, &frame) {
-            Ok(kind) => self.speak(|writer| writer.forward(&frame, Forwarded { client, request, kind })),
+            Ok(kind) => {
+                self.speak(|writer| writer.forward(&frame, Forwarded { client, request, kind }))
+            }
             Err((code, message)) => {
                 let frame = error(&request, code, &message);
                 clients.send(&client, Direct::Frame(frame), journal.head());
@@ -145,7 +162,13 @@ impl AgentConnection {
     }
 
     /// Sends a client the answer to its request; one that has left waits for nothing else.
-    pub(super) fn send_answer(&mut self, to: &Forwarded, frame: Bytes, journal: &Journal, clients: &mut Clients) {
+    pub(super) fn send_answer(
+        &mut self,
+        to: &Forwarded,
+        frame: Bytes,
+        journal: &Journal,
+        clients: &mut Clients,
+    ) {
         clients.send(&to.client, Direct::Frame(frame), journal.head());
         if !self.owes(&to.client) {
             clients.forget_departed(&to.client);
@@ -168,14 +191,24 @@ impl AgentConnection {
     }
 
     /// Fails a relayed request that its client will not answer.
-    pub(in crate::session) fn fail_relay(&mut self, relay: u64, why: &str, journal: &Journal, clients: &mut Clients) {
+    pub(in crate::session) fn fail_relay(
+        &mut self,
+        relay: u64,
+        why: &str,
+        journal: &Journal,
+        clients: &mut Clients,
+    ) {
         if let Some(open) = clients.withdraw(relay, journal.head()) {
             self.speak(|writer| writer.fail(&open.agent_request, code::INTERNAL_ERROR, why));
         }
     }
 
     /// Sends Wharf's own answer to a request of the agent.
-    pub(in crate::session) fn answer_served(&mut self, served: ServedAnswer, journal: &mut Journal) {
+    pub(in crate::session) fn answer_served(
+        &mut self,
+        served: ServedAnswer,
+        journal: &mut Journal,
+    ) {
         if self.link.as_ref().is_none_or(|link| link.start() != served.start) {
             return;
         }

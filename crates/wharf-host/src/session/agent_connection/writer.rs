@@ -101,17 +101,36 @@ impl AgentWriter {
         let last_id = next_id | 1;
         let owed = HashMap::new();
         let elicitations = HashSet::new();
-        Self { outbox, session, last_id, owed, elicitations, line: 0, is_known_line: false }
+        Self {
+            outbox,
+            session,
+            last_id,
+            owed,
+            elicitations,
+            line: 0,
+            is_known_line: false,
+        }
     }
 
     /// Goes on for an earlier host, with its running turns and open asks.
-    pub(super) fn resume(outbox: Outbox, session: String, in_flight: &InFlight, state: &State) -> Self {
+    pub(super) fn resume(
+        outbox: Outbox,
+        session: String,
+        in_flight: &InFlight,
+        state: &State,
+    ) -> Self {
         let mut writer = Self::new(outbox, session, in_flight.last_request_id);
         for turn in &state.turns {
-            writer.owed.insert(prompt_request_id(turn.started_seq), PendingRequest::Prompt(turn.prompt.clone()));
+            writer.owed.insert(
+                prompt_request_id(turn.started_seq),
+                PendingRequest::Prompt(turn.prompt.clone()),
+            );
         }
         for (id, setting) in &in_flight.requests {
-            let kind = setting.as_ref().and_then(|frame| ForwardKind::of(frame).ok()).unwrap_or(ForwardKind::Other);
+            let kind = setting
+                .as_ref()
+                .and_then(|frame| ForwardKind::of(frame).ok())
+                .unwrap_or(ForwardKind::Other);
             writer.owed.insert(*id, PendingRequest::Inherited(kind));
         }
         let forms = state.asks.values().filter(|ask| ask.kind == AskKind::Elicitation);
@@ -170,7 +189,12 @@ impl AgentWriter {
     }
 
     /// Wharf's own answer to a request.
-    pub(super) fn say_served(&self, id: &Raw, frame: Bytes, permit: Option<CountPermit>) -> Result<(), StdinStalled> {
+    pub(super) fn say_served(
+        &self,
+        id: &Raw,
+        frame: Bytes,
+        permit: Option<CountPermit>,
+    ) -> Result<(), StdinStalled> {
         let note = LineNote::Answer { id: id.bytes(), line: self.line };
         let sent = match permit {
             Some(permit) => self.outbox.send_with_permit(&frame, note, permit),
@@ -180,9 +204,19 @@ impl AgentWriter {
     }
 
     /// Sends a prompt and remembers which answer will be its own. `turn_started` is the event that starts its turn.
-    pub(super) fn prompt(&mut self, prompt: PromptId, frame: &Raw, turn_started: Seq) -> Result<(), StdinStalled> {
+    pub(super) fn prompt(
+        &mut self,
+        prompt: PromptId,
+        frame: &Raw,
+        turn_started: Seq,
+    ) -> Result<(), StdinStalled> {
         let id = prompt_request_id(turn_started);
-        self.request(id, frame.bytes(), PendingRequest::Prompt(prompt), LineNote::Effect(turn_started))
+        self.request(
+            id,
+            frame.bytes(),
+            PendingRequest::Prompt(prompt),
+            LineNote::Effect(turn_started),
+        )
     }
 
     /// Passes a client's request on.
@@ -197,7 +231,12 @@ impl AgentWriter {
         self.request_noted(frame, PendingRequest::Call(call), is_setting)
     }
 
-    fn request_noted(&mut self, frame: &Bytes, owed: PendingRequest, is_setting: bool) -> Result<(), StdinStalled> {
+    fn request_noted(
+        &mut self,
+        frame: &Bytes,
+        owed: PendingRequest,
+        is_setting: bool,
+    ) -> Result<(), StdinStalled> {
         let id = self.take_id();
         let setting = Some(&frame[..]).filter(|_| is_setting);
         self.request(id, frame, owed, LineNote::Request { id, setting })
@@ -211,7 +250,8 @@ impl AgentWriter {
         note: LineNote<'_>,
     ) -> Result<(), StdinStalled> {
         let Ok(envelope) = frame::scan(frame) else { return Ok(()) };
-        let frame = frame::with_session(frame, &envelope, &self.session, Some(id.to_string().as_bytes()));
+        let frame =
+            frame::with_session(frame, &envelope, &self.session, Some(id.to_string().as_bytes()));
         self.owed.insert(id, owed);
         self.say_noted(frame, note)
     }
@@ -231,7 +271,11 @@ impl AgentWriter {
     }
 
     /// Takes back a request that a client takes back.
-    pub(super) fn cancel_forward(&self, client: &ClientId, request: &[u8]) -> Result<(), StdinStalled> {
+    pub(super) fn cancel_forward(
+        &self,
+        client: &ClientId,
+        request: &[u8],
+    ) -> Result<(), StdinStalled> {
         let found = self.owed.iter().find(|(_, owed)| match owed {
             PendingRequest::Forward(to) => to.client == *client && to.request == request,
             PendingRequest::Prompt(_)
@@ -258,9 +302,13 @@ impl AgentWriter {
                 Err(_) => return Ok(()),
             },
             AskReply::Cancelled if elicitation => cancelled_elicitation(agent_request),
-            AskReply::Cancelled => rpc::response(id, json!({ "outcome": { "outcome": "cancelled" } })),
+            AskReply::Cancelled => {
+                rpc::response(id, json!({ "outcome": { "outcome": "cancelled" } }))
+            }
             AskReply::Withdrawn => error(id, code::REQUEST_CANCELLED, "request cancelled"),
-            AskReply::Refused => error(id, code::INTERNAL_ERROR, "too many requests are open; answer some first"),
+            AskReply::Refused => {
+                error(id, code::INTERNAL_ERROR, "too many requests are open; answer some first")
+            }
         };
         // An ask that was refused is no event, and was noted as a request that is served.
         let refused = LineNote::Answer { id: agent_request.bytes(), line: 0 };
@@ -283,7 +331,12 @@ impl AgentWriter {
         }
     }
 
-    pub(super) fn fail(&self, agent_request: &Raw, code: i32, message: &str) -> Result<(), StdinStalled> {
+    pub(super) fn fail(
+        &self,
+        agent_request: &Raw,
+        code: i32,
+        message: &str,
+    ) -> Result<(), StdinStalled> {
         self.say_answer(agent_request.bytes(), error(agent_request.as_str(), code, message))
     }
 
@@ -336,7 +389,9 @@ impl AgentWriter {
 
     /// Does the agent owe this client an answer?
     pub(super) fn owes(&self, client: &ClientId) -> bool {
-        self.owed.values().any(|owed| matches!(owed, PendingRequest::Forward(to) if to.client == *client))
+        self.owed
+            .values()
+            .any(|owed| matches!(owed, PendingRequest::Forward(to) if to.client == *client))
     }
 
     /// Every client's request that will get no answer any more.
@@ -362,10 +417,17 @@ impl AgentWriter {
     }
 
     /// Asks the agent to delete a session, its own or another that it has on disk.
-    pub(super) fn delete(&mut self, session: &str, done: oneshot::Sender<AgentDelete>) -> Result<(), StdinStalled> {
+    pub(super) fn delete(
+        &mut self,
+        session: &str,
+        done: oneshot::Sender<AgentDelete>,
+    ) -> Result<(), StdinStalled> {
         let id = self.take_id();
         self.owed.insert(id, PendingRequest::Delete(done));
-        self.say_noted(about_session("session/delete", id, session), LineNote::Request { id, setting: None })
+        self.say_noted(
+            about_session("session/delete", id, session),
+            LineNote::Request { id, setting: None },
+        )
     }
 
     pub(super) fn note_elicitation(&mut self, agent_request: Bytes) {

@@ -105,7 +105,11 @@ impl ActQueue {
                 Act::Reply(to, _) => drop(to.send(Err(error.clone()))),
                 Act::Started(to, _) => drop(to.send(Err(StartFailure::new(error.to_string())))),
                 Act::Up(to, _) => drop(to.send(Err(StartFailure::new(error.to_string())))),
-                Act::Effect(..) | Act::AnswerCall(..) | Act::PassOnPending | Act::KeepAgent | Act::Release(_) => {}
+                Act::Effect(..)
+                | Act::AnswerCall(..)
+                | Act::PassOnPending
+                | Act::KeepAgent
+                | Act::Release(_) => {}
             }
         }
     }

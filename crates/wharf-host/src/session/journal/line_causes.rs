@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use wharf_core::{Ask, AskEvent, AskOutcome, AskReply, Effect, Event, PromptEvent, PromptId, Raw, Seq, State, decode};
+use wharf_core::{
+    Ask, AskEvent, AskOutcome, AskReply, Effect, Event, PromptEvent, PromptId, Raw, Seq, State,
+    decode,
+};
 use wharf_store::{Log, StoreError};
 
 /// How much of the log is read at once.
@@ -28,11 +31,14 @@ pub(super) fn causes_of(effects: &[Effect], events: &[Event], head: Seq) -> Vec<
 
 fn is_cause(event: &Event, effect: &Effect) -> bool {
     match (event, effect) {
-        (Event::Prompt(PromptEvent::TurnStarted { prompt, .. }), Effect::SendPrompt { prompt: sent, .. }) => {
-            prompt == sent
-        }
+        (
+            Event::Prompt(PromptEvent::TurnStarted { prompt, .. }),
+            Effect::SendPrompt { prompt: sent, .. },
+        ) => prompt == sent,
         (Event::Prompt(PromptEvent::CancelRequested { .. }), Effect::SendCancel) => true,
-        (Event::Ask(AskEvent::Resolved { .. }), Effect::AnswerAsk { reply, .. }) => *reply != AskReply::Refused,
+        (Event::Ask(AskEvent::Resolved { .. }), Effect::AnswerAsk { reply, .. }) => {
+            *reply != AskReply::Refused
+        }
         _ => false,
     }
 }
@@ -64,16 +70,23 @@ pub(in crate::session) fn read_owed_lines(
     }
     // One cancel ends all turns.
     let mut has_cancel = false;
-    lines.retain(|(_, line)| *line != OwedLine::Cancel || !std::mem::replace(&mut has_cancel, true));
+    lines
+        .retain(|(_, line)| *line != OwedLine::Cancel || !std::mem::replace(&mut has_cancel, true));
     Ok(lines)
 }
 
-fn owed_line(log: &Arc<dyn Log>, event: &Event, state: &State) -> Result<Option<OwedLine>, StoreError> {
+fn owed_line(
+    log: &Arc<dyn Log>,
+    event: &Event,
+    state: &State,
+) -> Result<Option<OwedLine>, StoreError> {
     Ok(match event {
-        Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) => {
-            state.running(prompt).map(|turn| OwedLine::Prompt(prompt.clone(), turn.frame.clone()))
+        Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) => state
+            .running(prompt)
+            .map(|turn| OwedLine::Prompt(prompt.clone(), turn.frame.clone())),
+        Event::Prompt(PromptEvent::CancelRequested { prompt, .. }) => {
+            state.running(prompt).map(|_| OwedLine::Cancel)
         }
-        Event::Prompt(PromptEvent::CancelRequested { prompt, .. }) => state.running(prompt).map(|_| OwedLine::Cancel),
         Event::Ask(AskEvent::Resolved { ask, outcome, .. }) => {
             let reply = match outcome {
                 AskOutcome::Answered { answer, .. } | AskOutcome::Declined { answer } => {

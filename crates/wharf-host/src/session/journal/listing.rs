@@ -71,7 +71,10 @@ impl Listing {
     pub(super) fn show_failure(&self, why: &str, session: &Session) {
         let TaskContext { host, shared, .. } = &*self.context;
         let mut descriptor = Descriptor::clone(&shared.descriptor());
-        descriptor.mark_failed(&format!("the log could not be written: {why}"), session.state().way_back().is_some());
+        descriptor.mark_failed(
+            &format!("the log could not be written: {why}"),
+            session.state().way_back().is_some(),
+        );
         shared.set_descriptor(Arc::new(descriptor));
         host.registry.release_failed_task(shared);
     }

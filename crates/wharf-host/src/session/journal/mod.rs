@@ -81,7 +81,8 @@ impl Journal {
     /// Returns the last event if all events are in the log and everything that follows from them is done.
     pub(super) fn settled_head(&self) -> Option<Seq> {
         // A log that is lost drops effects that were not carried out.
-        (self.closed.is_none() && self.writer.is_empty() && self.acts.is_empty()).then(|| self.head())
+        (self.closed.is_none() && self.writer.is_empty() && self.acts.is_empty())
+            .then(|| self.head())
     }
 
     /// Returns true while no message of the agent is read.
@@ -224,7 +225,9 @@ impl Journal {
             return !self.stalled;
         }
         let held = self.is_held();
-        let Err(error) = self.write(if held { Space::Reserve } else { Space::Ordinary }) else { return true };
+        let Err(error) = self.write(if held { Space::Reserve } else { Space::Ordinary }) else {
+            return true;
+        };
         match pause_reason(&error) {
             Some(why) if self.writer.holds_all_of(&self.session) => {
                 self.delete_partial_session(why);

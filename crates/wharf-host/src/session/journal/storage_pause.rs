@@ -100,13 +100,17 @@ pub(super) const fn pause_reason(error: &AppendError) -> Option<PauseReason> {
     match error {
         AppendError::Full(_) => Some(PauseReason::StorageFull),
         AppendError::ReadOnly(_) => Some(PauseReason::StorageReadOnly),
-        AppendError::Conflict { .. } | AppendError::StaleEpoch { .. } | AppendError::Store(_) => None,
+        AppendError::Conflict { .. } | AppendError::StaleEpoch { .. } | AppendError::Store(_) => {
+            None
+        }
     }
 }
 
 pub(super) fn refusal(why: PauseReason) -> CallError {
     match why {
         PauseReason::StorageFull => CallError::StorageFull,
-        PauseReason::StorageReadOnly => CallError::Storage("the file system is read-only".to_owned()),
+        PauseReason::StorageReadOnly => {
+            CallError::Storage("the file system is read-only".to_owned())
+        }
     }
 }

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use wharf_core::{AgentEvent, EndReason, Event, Millis, Seq, Session, SessionEvent, StorageEvent, UpdateKind, encode};
+use wharf_core::{
+    AgentEvent, EndReason, Event, Millis, Seq, Session, SessionEvent, StorageEvent, UpdateKind,
+    encode,
+};
 use wharf_store::AppendError;
 
 use super::listing::Listing;
@@ -77,7 +80,15 @@ impl LogWriter {
         let listing = Listing::new(Arc::clone(&context), session);
         let measure = Measure::new(session);
         let output = OutputMark::default();
-        Self { context, pending: Vec::new(), proposed: Vec::new(), written: 0, output, measure, listing }
+        Self {
+            context,
+            pending: Vec::new(),
+            proposed: Vec::new(),
+            written: 0,
+            output,
+            measure,
+            listing,
+        }
     }
 
     /// Follows the output of another agent, which is taken in up to `offset`; of none without a ledger.
@@ -126,7 +137,12 @@ impl LogWriter {
 
     /// Appends events that the session has proposed, all or none, before the session handles the request. Nothing else
     /// is pending.
-    pub(super) fn append_proposed(&mut self, events: Vec<Event>, at: Millis, head: Seq) -> Result<(), AppendError> {
+    pub(super) fn append_proposed(
+        &mut self,
+        events: Vec<Event>,
+        at: Millis,
+        head: Seq,
+    ) -> Result<(), AppendError> {
         let offset = self.output.offset;
         self.output.note_events(head.next(), events.iter().map(|_| offset));
         self.append(head, &encode_all(events.iter().map(|event| (at, event))), Space::Ordinary)?;
@@ -143,8 +159,13 @@ impl LogWriter {
         }
         let expected = Seq(head.0 - events.len() as u64);
         // Before the append: the log then says which of it counts.
-        self.output.note_events(expected.next(), events.iter().map(|(_, _, offset)| *offset));
-        self.append(expected, &encode_all(events.iter().map(|(at, event, _)| (*at, event))), space)?;
+        self.output
+            .note_events(expected.next(), events.iter().map(|(_, _, offset)| *offset));
+        self.append(
+            expected,
+            &encode_all(events.iter().map(|(at, event, _)| (*at, event))),
+            space,
+        )?;
         self.output.confirm();
         Ok(())
     }
@@ -184,14 +205,20 @@ impl LogWriter {
                     shared.note_settings(seq);
                 }
             } else {
-                if let Event::Agent(AgentEvent::Started { .. } | AgentEvent::SettingsChanged { .. }) = &event {
+                if let Event::Agent(
+                    AgentEvent::Started { .. } | AgentEvent::SettingsChanged { .. },
+                ) = &event
+                {
                     shared.note_settings(seq);
                 }
                 news = true;
                 self.measure.note(&event, at, host);
             }
             if let Event::Session(SessionEvent::Ended(ending)) = &event {
-                ended_by_user |= matches!(ending.reason, EndReason::User | EndReason::Closed | EndReason::Finished);
+                ended_by_user |= matches!(
+                    ending.reason,
+                    EndReason::User | EndReason::Closed | EndReason::Finished
+                );
             }
             if let Event::Storage(StorageEvent::Snapshot(_)) = &event {
                 self.listing.note_snapshot(seq);

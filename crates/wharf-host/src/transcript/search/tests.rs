@@ -37,27 +37,41 @@ fn has_phrases(row: &TranscriptRow, query: &SearchQuery) -> bool {
     let fits = |window: &[&str], phrase: &SearchPhrase| {
         let (last, first) = (phrase.words.last(), &phrase.words[..phrase.words.len() - 1]);
         let Some((found, before)) = window.split_last() else { return false };
-        let ends = last.is_some_and(|last| if phrase.is_prefix { found.starts_with(last) } else { found == last });
+        let ends = last.is_some_and(|last| {
+            if phrase.is_prefix { found.starts_with(last) } else { found == last }
+        });
         ends && before == first
     };
-    query.phrases().iter().all(|phrase| words.windows(phrase.words.len()).any(|window| fits(window, phrase)))
+    query
+        .phrases()
+        .iter()
+        .all(|phrase| words.windows(phrase.words.len()).any(|window| fits(window, phrase)))
 }
 
 /// Returns the ids of the rows that have the words, the newest first.
 fn expected_ids(rows: &[TranscriptRow], query: &SearchQuery) -> Vec<String> {
-    rows.iter().rev().filter(|row| has_phrases(row, query)).map(|row| row.id.clone()).collect()
+    rows.iter()
+        .rev()
+        .filter(|row| has_phrases(row, query))
+        .map(|row| row.id.clone())
+        .collect()
 }
 
 /// Returns the ids of all hits, read in pages.
 fn found_ids(store: &dyn TranscriptStore, query: &SearchQuery, limit: usize) -> Vec<String> {
     let sessions = HashSet::from([SessionId::new("s")]);
     let only: Vec<_> = store.progress().unwrap().into_iter().map(|known| known.id).collect();
-    let mut search = TranscriptSearch { query: query.clone(), kinds: Vec::new(), before: None, limit };
+    let mut search =
+        TranscriptSearch { query: query.clone(), kinds: Vec::new(), before: None, limit };
     let mut ids = Vec::new();
     loop {
         let (hits, next) = find_rows(store, FOLD_NUMBER, &search, &sessions, &only).unwrap();
         for hit in hits {
-            assert!(hit.snippet.iter().any(|part| part.is_match), "{:?} shows no match of {query:?}", hit.snippet);
+            assert!(
+                hit.snippet.iter().any(|part| part.is_match),
+                "{:?} shows no match of {query:?}",
+                hit.snippet
+            );
             ids.push(hit.row.id);
         }
         match next {
@@ -75,14 +89,24 @@ fn index_all_rows(store: &SqliteTranscripts) {
     assert!(store.progress().unwrap().iter().all(|known| known.is_indexed));
 }
 
-fn compare(store: &Arc<SqliteTranscripts>, entries: &[Entry], dice: &mut TestRandom, when: &str) -> usize {
+fn compare(
+    store: &Arc<SqliteTranscripts>,
+    entries: &[Entry],
+    dice: &mut TestRandom,
+    when: &str,
+) -> usize {
     let (rows, mut hits) = (fold_afresh(entries), 0);
     index_all_rows(store);
     for text in QUERIES {
         let query = SearchQuery::parse(text).unwrap();
         let limit = 3 + usize::try_from(dice.next_below(50)).unwrap();
         let found = found_ids(&**store, &query, limit);
-        assert_eq!(found, expected_ids(&rows, &query), "{text:?} {when}, after {} events", entries.len());
+        assert_eq!(
+            found,
+            expected_ids(&rows, &query),
+            "{text:?} {when}, after {} events",
+            entries.len()
+        );
         hits += found.len();
     }
     hits

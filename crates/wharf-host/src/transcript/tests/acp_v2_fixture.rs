@@ -35,7 +35,8 @@ fn stored_log_of_acp_v2_makes_the_expected_rows() {
         }
     }
     assert_eq!(passing, ["I will look. One moment.", "cargo test --test slow (paused)"]);
-    let expected: Value = serde_json::from_slice(&std::fs::read(fixture("acp-v2-rows.json")).unwrap()).unwrap();
+    let expected: Value =
+        serde_json::from_slice(&std::fs::read(fixture("acp-v2-rows.json")).unwrap()).unwrap();
     let found = serde_json::to_value(rows.rows()).unwrap();
     let (expected, found) = (expected.as_array().unwrap(), found.as_array().unwrap());
     for (expected, found) in expected.iter().zip(found) {

@@ -11,7 +11,9 @@ use wharf_store::SqliteTranscripts;
 use wharf_testkit::random::TestRandom;
 use wharf_transcript::{ExportFormat, ExportHead};
 
-use super::{Entry, LiveState, fold_afresh, fold_entries, grow_row, new_state, random_log, read_pages};
+use super::{
+    Entry, LiveState, fold_afresh, fold_entries, grow_row, new_state, random_log, read_pages,
+};
 use crate::transcript::changes::RowUpdate;
 use crate::transcript::pages::{PageAnchor, PageRequest, RowSlice};
 use crate::transcript::row_cache::created_at_seq;
@@ -25,7 +27,9 @@ fn export_all(rows: &[TranscriptRow]) -> String {
     let mut text = String::new();
     for format in [ExportFormat::Markdown, ExportFormat::Json, ExportFormat::Html] {
         text.push_str(&format.begin(&head));
-        rows.iter().enumerate().for_each(|(index, row)| text.push_str(&format.row(row, index == 0)));
+        rows.iter()
+            .enumerate()
+            .for_each(|(index, row)| text.push_str(&format.row(row, index == 0)));
         text.push_str(format.end());
     }
     text
@@ -54,7 +58,13 @@ impl PartialReader {
         let page = read_page(state, PageAnchor::End, PAGE_ROWS);
         let position = page.as_of.map_or(Seq::ZERO, |position| position.seq);
         let rows = page.rows.into_iter().map(|row| (row_key(&row.id), row)).collect();
-        Self { rows, unseen: BTreeMap::new(), before: page.before, on_the_way: None, position }
+        Self {
+            rows,
+            unseen: BTreeMap::new(),
+            before: page.before,
+            on_the_way: None,
+            position,
+        }
     }
 
     fn follow(&mut self, state: &LiveState) {
@@ -174,7 +184,11 @@ fn walk(dice: &mut TestRandom, entries: &[Entry]) {
     }
     std::fs::remove_file(&path).unwrap();
     let state = reopen(&path, entries);
-    assert_eq!(export_all(&read_pages(&state, 200)), exports, "after the derived data were deleted");
+    assert_eq!(
+        export_all(&read_pages(&state, 200)),
+        exports,
+        "after the derived data were deleted"
+    );
 }
 
 #[test]

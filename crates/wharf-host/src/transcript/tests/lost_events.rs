@@ -25,7 +25,13 @@ impl ColdDirectory {
     fn new(events: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("config.toml"), "").unwrap();
-        let cold = ColdSessions { count: 1, agent: "absent", cwd: dir.path(), events, waiting: None };
+        let cold = ColdSessions {
+            count: 1,
+            agent: "absent",
+            cwd: dir.path(),
+            events,
+            waiting: None,
+        };
         let ids = cold.write_to(&dir.path().join("state")).unwrap();
         Self { session: SessionId::new(ids[0].as_str()), dir }
     }
@@ -38,11 +44,16 @@ impl ColdDirectory {
     /// ended.
     async fn start_host(&self) -> Host {
         let try_start = || {
-            let mut config = ConfigSources::new(Some(self.dir.path().join("config.toml")), false, &[])?.load()?;
+            let mut config =
+                ConfigSources::new(Some(self.dir.path().join("config.toml")), false, &[])?
+                    .load()?;
             config.state_dir = self.state();
             Ok(Host::start(config).ok())
         };
-        polling::poll_until(WAIT_LIMIT, try_start).await.unwrap().expect("the host does not start")
+        polling::poll_until(WAIT_LIMIT, try_start)
+            .await
+            .unwrap()
+            .expect("the host does not start")
     }
 
     /// Reads all rows with a host of its own.
@@ -54,7 +65,11 @@ impl ColdDirectory {
     }
 
     fn segment(&self) -> PathBuf {
-        let log = self.state().join("workspaces/default/sessions").join(self.session.as_str()).join("log");
+        let log = self
+            .state()
+            .join("workspaces/default/sessions")
+            .join(self.session.as_str())
+            .join("log");
         log.join(format!("{:020}.log", 1))
     }
 
@@ -82,7 +97,9 @@ fn damage_line(segment: &Path, text: &str) {
 }
 
 fn lost_notices(rows: &[TranscriptRow]) -> usize {
-    rows.iter().filter(|row| row.summary.contains("of the log cannot be read")).count()
+    rows.iter()
+        .filter(|row| row.summary.contains("of the log cannot be read"))
+        .count()
 }
 
 #[tokio::test]
@@ -107,14 +124,21 @@ async fn loss_before_the_snapshot_reaches_the_rows_once_a_reader_meets_it() {
     let handle = host.open(&cold.session).await.unwrap();
     let by: Sender = serde_json::from_value(json!({ "client": "client" })).unwrap();
     // The session takes a snapshot then.
-    handle.describe(Description { by, title: None, label: None, archived: Some(true) }).await.unwrap();
+    handle
+        .describe(Description { by, title: None, label: None, archived: Some(true) })
+        .await
+        .unwrap();
     read_rows(&host, &handle).await;
     host.shut_down().await;
     drop((handle, host));
     damage_line(&cold.segment(), r#""kind":"prompt_ended""#);
     let host = cold.start_host().await;
     let handle = host.open(&cold.session).await.unwrap();
-    assert_eq!(lost_notices(&read_rows(&host, &handle).await), 0, "the host reads the log from its snapshot on");
+    assert_eq!(
+        lost_notices(&read_rows(&host, &handle).await),
+        0,
+        "the host reads the log from its snapshot on"
+    );
     handle.cursor(Seq::ZERO).next().await.unwrap();
     assert_eq!(lost_notices(&read_rows(&host, &handle).await), 1);
     host.shut_down().await;

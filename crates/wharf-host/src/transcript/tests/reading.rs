@@ -48,9 +48,18 @@ fn pages_of_one_kind_reach_every_row_however_large_they_are() {
                 }
             }
         };
-        assert_eq!(read_all(PageAnchor::End, PageAnchor::Before, true), 120, "from the end, written: {is_written}");
-        assert_eq!(read_all(PageAnchor::Start, PageAnchor::After, false), 120, "from the start, written: {is_written}");
-        let (before, after) = (|id| of_turn(TurnPlace::Before(id)), |id| of_turn(TurnPlace::After(id)));
+        assert_eq!(
+            read_all(PageAnchor::End, PageAnchor::Before, true),
+            120,
+            "from the end, written: {is_written}"
+        );
+        assert_eq!(
+            read_all(PageAnchor::Start, PageAnchor::After, false),
+            120,
+            "from the start, written: {is_written}"
+        );
+        let (before, after) =
+            (|id| of_turn(TurnPlace::Before(id)), |id| of_turn(TurnPlace::After(id)));
         assert_eq!(read_all(of_turn(TurnPlace::End), before, true), 120, "from the turn's end");
         assert_eq!(read_all(of_turn(TurnPlace::Start), after, false), 120, "from the turn's start");
     }
@@ -85,7 +94,11 @@ fn page_around_a_row_begins_with_a_turn_of_at_most_twice_the_limit() {
     fold_entries(&mut state, &maker.entries);
     let all = PageRequest { anchor: PageAnchor::Start, limit: 100, kinds: Vec::new() };
     let middle = state.page(&all).unwrap().unwrap().rows[13].id.clone();
-    let page = state.page(&PageRequest { anchor: PageAnchor::Around(middle), limit: 10, kinds: Vec::new() });
+    let page = state.page(&PageRequest {
+        anchor: PageAnchor::Around(middle),
+        limit: 10,
+        kinds: Vec::new(),
+    });
     let page = page.unwrap().unwrap();
     assert_eq!((page.is_mid_turn, page.before), (false, None));
 }

@@ -66,7 +66,10 @@ impl SessionExtension for Binding {
         async {
             let turns = handle.turns().await.unwrap_or_default();
             let extension = Box::new(Frames::new(Arc::clone(self.name()), &turns));
-            ExtendedView { extension, first_frame: session_context(self.name(), &handle.descriptor().cwd) }
+            ExtendedView {
+                extension,
+                first_frame: session_context(self.name(), &handle.descriptor().cwd),
+            }
         }
         .boxed()
     }

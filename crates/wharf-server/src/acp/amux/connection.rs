@@ -25,8 +25,8 @@ use crate::acp::errors::{RpcError, attach_unknown, from_create, unreadable_answe
 use crate::acp::inbound::{ClientRequest, Methods, Outcome};
 use crate::acp::message_order::MessageTurn;
 use crate::acp::methods::{
-    AcpMethod, AcpMethods, Arrival, attach_to, begin_session, controlled_session, create_session, enter_quietly,
-    enter_session, placed_answer, send_prompt, turn_seen,
+    AcpMethod, AcpMethods, Arrival, attach_to, begin_session, controlled_session, create_session,
+    enter_quietly, enter_session, placed_answer, send_prompt, turn_seen,
 };
 use crate::acp::outbound::Join;
 use crate::acp::outbox::Outlet;
@@ -121,7 +121,9 @@ impl Methods for AmuxMethods {
                 let handle = self.bound_session().await?;
                 attach_to(self.connection(), handle, request, turn).await
             }
-            Some(AcpMethod::Detach) if self.binding.is_meant(request.envelope) => Ok(self.detach(request).await),
+            Some(AcpMethod::Detach) if self.binding.is_meant(request.envelope) => {
+                Ok(self.detach(request).await)
+            }
             Some(AcpMethod::Prompt) => {
                 let _turn = turn;
                 self.prompt(request).await
@@ -156,7 +158,8 @@ impl AmuxMethods {
         let starting = binding.room.starting.lock().await;
         let Some(known) = binding.find_session() else {
             connection.client.caller().may_change()?;
-            let outcome = begin_session(connection, request, Some(Arc::clone(binding.name()))).await;
+            let outcome =
+                begin_session(connection, request, Some(Arc::clone(binding.name()))).await;
             drop(starting);
             return outcome;
         };
@@ -164,9 +167,13 @@ impl AmuxMethods {
         // The agent that waits was started for a session of this connection's own.
         connection.agent.discard().await;
         let before = connection.attachments.get(&SessionId::new(known.id.as_str()));
-        let handle = use_cases::open_session(&connection.app, &connection.client.caller(), &known.id).await?;
-        let Arrival { handle, joined, showing } = enter_session(connection, handle, true, None).await?;
-        let answer = answers::joined(&joined, &handle.descriptor(), request.id).map_err(unreadable_answer)?;
+        let handle =
+            use_cases::open_session(&connection.app, &connection.client.caller(), &known.id)
+                .await?;
+        let Arrival { handle, joined, showing } =
+            enter_session(connection, handle, true, None).await?;
+        let answer = answers::joined(&joined, &handle.descriptor(), request.id)
+            .map_err(unreadable_answer)?;
         if before.is_some() {
             // It has the session already: only the answer is wanted.
             return Ok(Some(placed_answer(connection, &handle, joined.head, answer).await));
@@ -179,7 +186,9 @@ impl AmuxMethods {
         let asks = (joined.head, joined.open_asks);
         let cursor = handle.cursor(from);
         let hold = connection.app.host.config().ready_timeout.to_std();
-        connection.subscribe_in_turn(Join { cursor, view, answer, asks, hold, only_news: false }, showing).await;
+        connection
+            .subscribe_in_turn(Join { cursor, view, answer, asks, hold, only_news: false }, showing)
+            .await;
         if from > Seq::ZERO {
             for frame in answers::latest(&joined.latest) {
                 connection.outbox.send_after(handle.id(), frame, joined.head).await;
@@ -206,7 +215,8 @@ impl AmuxMethods {
     /// `session/detach` from the bound session: it is answered, and the connection is closed (rule 4.7).
     async fn detach(&self, request: ClientRequest<'_>) -> Option<Bytes> {
         let known = self.binding.find_session();
-        let session = known.map_or_else(|| self.binding.name().to_string(), |known| known.id.clone());
+        let session =
+            known.map_or_else(|| self.binding.name().to_string(), |known| known.id.clone());
         let answer = request.respond(&json!({ "sessionId": session, "status": "detached" }));
         self.connection().outbox.answer(None, answer).await;
         self.connection().outbox.close(NORMAL_CLOSURE, "detached").await;
@@ -218,11 +228,13 @@ impl AmuxMethods {
     async fn prompt(&self, request: ClientRequest<'_>) -> Outcome {
         let connection = self.connection();
         let handle = controlled_session(connection, request.envelope).await?;
-        let overlap = if self.binding.extends(handle.id()) { Overlap::Refuse } else { Overlap::Queue };
+        let overlap =
+            if self.binding.extends(handle.id()) { Overlap::Refuse } else { Overlap::Queue };
         match send_prompt(connection, request, &handle, overlap).await {
             Ok(()) => Ok(None),
             Err(error) if error.tells(ErrorCode::TURN_IN_PROGRESS) => {
-                let frame = session_busy(self.binding.name(), find_holder(&handle).await.as_deref());
+                let frame =
+                    session_busy(self.binding.name(), find_holder(&handle).await.as_deref());
                 self.binding.tell_others(handle.id(), &frame);
                 connection.outbox.answer(Some(handle.id().clone()), frame).await;
                 Err(RpcError::new(BUSY_CODE, "session busy"))
@@ -232,8 +244,12 @@ impl AmuxMethods {
     }
 
     /// Returns the bound session, attached. Another session's id is refused: amux's requests are about the bound one.
-    pub(super) async fn attached_session(&self, envelope: &Envelope<'_>) -> Result<AttachedSession, RpcError> {
-        if let Some(named) = envelope.session.as_ref().filter(|_| !self.binding.is_meant(envelope)) {
+    pub(super) async fn attached_session(
+        &self,
+        envelope: &Envelope<'_>,
+    ) -> Result<AttachedSession, RpcError> {
+        if let Some(named) = envelope.session.as_ref().filter(|_| !self.binding.is_meant(envelope))
+        {
             return Err(attach_unknown(&named.value));
         }
         let connection = self.connection();
@@ -253,7 +269,12 @@ impl AmuxMethods {
         let binding = &self.binding;
         let _starting = binding.room.starting.lock().await;
         if let Some(known) = binding.find_session() {
-            return Ok(use_cases::open_session(&connection.app, &connection.client.caller(), &known.id).await?);
+            return Ok(use_cases::open_session(
+                &connection.app,
+                &connection.client.caller(),
+                &known.id,
+            )
+            .await?);
         }
         if connection.client.role() == Role::Observer {
             return Err(attach_unknown(binding.name()));
@@ -294,8 +315,7 @@ mod tests {
 
     #[test]
     fn attach_capability_is_spelled_as_amux_does() {
-        let answer =
-            r#"{"id":7,"result":{"agentCapabilities":{"sessionCapabilities":{"own":[1.0],"attach":{}},"n":-0}}}"#;
+        let answer = r#"{"id":7,"result":{"agentCapabilities":{"sessionCapabilities":{"own":[1.0],"attach":{}},"n":-0}}}"#;
         assert_eq!(spell_attach(&Bytes::from(answer)), answer.replace("{}}", "true}").as_bytes());
     }
 }

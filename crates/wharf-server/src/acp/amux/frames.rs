@@ -7,7 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Deserialize;
 use wharf_host::core::{
-    Ask, AskEvent, AskId, AskOutcome, Event, Member, PromptEnd, PromptEvent, PromptId, Raw, Role, Sender, Turn,
+    Ask, AskEvent, AskId, AskOutcome, Event, Member, PromptEnd, PromptEvent, PromptId, Raw, Role,
+    Sender, Turn,
 };
 use wharf_host::{Entry, frame};
 use wharf_json::Json;
@@ -42,49 +43,82 @@ struct QueueItem {
 impl Frames {
     /// For a client that joins while these turns run.
     pub(super) fn new(name: Arc<str>, turns: &[Turn]) -> Self {
-        let drivers = turns.iter().map(|turn| (turn.prompt.clone(), turn.sender.shown_id().into())).collect();
+        let drivers = turns
+            .iter()
+            .map(|turn| (turn.prompt.clone(), turn.sender.shown_id().into()))
+            .collect();
         let newest = turns.last().map(|turn| turn.prompt.clone());
-        Self { name, drivers, newest, items: BTreeMap::new(), steers: BTreeMap::new() }
+        Self {
+            name,
+            drivers,
+            newest,
+            items: BTreeMap::new(),
+            steers: BTreeMap::new(),
+        }
     }
 }
 
 impl ViewExtension for Frames {
     fn show_event(&mut self, entry: &Entry, before: Before) -> Vec<Bytes> {
-        let notes = if let Event::Prompt(PromptEvent::Accepted { prompt, sender, frame, first, .. }) = &entry.event {
-            self.accepted(prompt, sender, frame, *first, before.busy)
-        } else if let Event::Prompt(PromptEvent::CancelRequested { prompt, by, reason, .. }) = &entry.event {
-            self.cancelled(prompt, by.as_ref(), reason.as_deref())
-        } else if let Event::Prompt(PromptEvent::Ended { prompt, end, .. }) = &entry.event {
-            self.ended(prompt, end, before.waited)
-        } else if let Event::Ask(AskEvent::Opened(ask)) = &entry.event {
-            self.opened(ask)
-        } else if let Event::Ask(AskEvent::Resolved { ask, outcome, by }) = &entry.event {
-            self.resolved(*ask, outcome, by.as_ref())
-        } else {
-            Vec::new()
-        };
+        let notes =
+            if let Event::Prompt(PromptEvent::Accepted { prompt, sender, frame, first, .. }) =
+                &entry.event
+            {
+                self.accepted(prompt, sender, frame, *first, before.busy)
+            } else if let Event::Prompt(PromptEvent::CancelRequested {
+                prompt, by, reason, ..
+            }) = &entry.event
+            {
+                self.cancelled(prompt, by.as_ref(), reason.as_deref())
+            } else if let Event::Prompt(PromptEvent::Ended { prompt, end, .. }) = &entry.event {
+                self.ended(prompt, end, before.waited)
+            } else if let Event::Ask(AskEvent::Opened(ask)) = &entry.event {
+                self.opened(ask)
+            } else if let Event::Ask(AskEvent::Resolved { ask, outcome, by }) = &entry.event {
+                self.resolved(*ask, outcome, by.as_ref())
+            } else {
+                Vec::new()
+            };
         finish(notes, entry, before.live)
     }
 
-    fn start_turn(&mut self, entry: &Entry, frame: &Raw, sender: &Sender, live: bool) -> Vec<Bytes> {
-        let Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) = &entry.event else { return Vec::new() };
+    fn start_turn(
+        &mut self,
+        entry: &Entry,
+        frame: &Raw,
+        sender: &Sender,
+        live: bool,
+    ) -> Vec<Bytes> {
+        let Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) = &entry.event else {
+            return Vec::new();
+        };
         self.drivers.insert(prompt.clone(), sender.shown_id().into());
         self.newest = Some(prompt.clone());
         let replaced = self.steers.remove(prompt).flatten();
-        let content = Json::parse(frame.bytes()).and_then(|request| request.at(&["params", "prompt"]));
+        let content =
+            Json::parse(frame.bytes()).and_then(|request| request.at(&["params", "prompt"]));
         let content = content.ok().flatten().map_or("[]", Json::raw);
         let turn = self
             .note("turn_started")
             .with("amuxTurnId", turn_id(prompt))
             .with("peerId", sender.shown_id())
             .with("peerName", sender.name.as_deref())
-            .with("role", sender.peer.as_ref().and_then(|peer| peer.role.as_deref()).unwrap_or("controller"))
+            .with(
+                "role",
+                sender
+                    .peer
+                    .as_ref()
+                    .and_then(|peer| peer.role.as_deref())
+                    .unwrap_or("controller"),
+            )
             .raw("content", content)
             .maybe("supersedesTurnId", replaced.map(|replaced| turn_id(&replaced)));
         let mut notes = vec![turn];
         if let Some(item) = self.items.get_mut(prompt) {
             item.is_waiting = false;
-            notes.push(self.item("queue_item_submitted", prompt).with("amuxTurnId", turn_id(prompt)));
+            notes.push(
+                self.item("queue_item_submitted", prompt).with("amuxTurnId", turn_id(prompt)),
+            );
         }
         finish(notes, entry, live)
     }
@@ -94,13 +128,22 @@ impl ViewExtension for Frames {
         let sender = &member.sender;
         let peer = sender.shown_id();
         if !connected {
-            let owned = self.items.iter().filter(|(_, item)| item.is_waiting && *item.peer == *peer);
-            let orphaned = owned.map(|(prompt, _)| self.item("queue_item_orphaned", prompt).with("peerId", peer).end());
-            return std::iter::once(self.note("peer_left").with("peerId", peer).end()).chain(orphaned).collect();
+            let owned =
+                self.items.iter().filter(|(_, item)| item.is_waiting && *item.peer == *peer);
+            let orphaned = owned.map(|(prompt, _)| {
+                self.item("queue_item_orphaned", prompt).with("peerId", peer).end()
+            });
+            return std::iter::once(self.note("peer_left").with("peerId", peer).end())
+                .chain(orphaned)
+                .collect();
         }
         let role = match member.role {
             Role::Observer => "observer",
-            Role::Controller => sender.peer.as_ref().and_then(|peer| peer.role.as_deref()).unwrap_or("controller"),
+            Role::Controller => sender
+                .peer
+                .as_ref()
+                .and_then(|peer| peer.role.as_deref())
+                .unwrap_or("controller"),
         };
         let joined = self.note("peer_joined").with("peerId", peer);
         vec![joined.with("peerName", sender.name.as_deref()).with("role", role).end()]
@@ -108,7 +151,14 @@ impl ViewExtension for Frames {
 }
 
 impl Frames {
-    fn accepted(&mut self, prompt: &PromptId, sender: &Sender, frame: &Raw, first: bool, busy: bool) -> Vec<Note> {
+    fn accepted(
+        &mut self,
+        prompt: &PromptId,
+        sender: &Sender,
+        frame: &Raw,
+        first: bool,
+        busy: bool,
+    ) -> Vec<Note> {
         if first {
             let replaced = self.newest.clone().filter(|newest| self.drivers.contains_key(newest));
             let mode = if replaced.is_some() { "hard" } else { "prompt" };
@@ -116,7 +166,10 @@ impl Frames {
             self.steers.insert(prompt.clone(), replaced);
             let control = self.note("control_submitted").with("kind", "steer").with("mode", mode);
             return vec![
-                control.with("peerId", sender.shown_id()).with("amuxTurnId", turn).with("text", text_of(frame)),
+                control
+                    .with("peerId", sender.shown_id())
+                    .with("amuxTurnId", turn)
+                    .with("text", text_of(frame)),
             ];
         }
         if !busy && !prompt.as_str().starts_with(QUEUE_ITEM) {
@@ -145,8 +198,11 @@ impl Frames {
         }
         self.drivers.remove(prompt);
         let turn = turn_id(prompt);
-        let mut notes =
-            vec![self.note("turn_complete").with("amuxTurnId", turn.as_str()).with("stopReason", stop_reason(end))];
+        let mut notes = vec![
+            self.note("turn_complete")
+                .with("amuxTurnId", turn.as_str())
+                .with("stopReason", stop_reason(end)),
+        ];
         if item {
             let completed = self.item("queue_item_completed", prompt).with("amuxTurnId", turn);
             notes.push(completed.with("stopReason", stop_reason(end)));
@@ -166,7 +222,9 @@ impl Frames {
             | PromptEnd::HostShutdown
             | PromptEnd::HostRestarted => (None, stop_reason(end)),
         };
-        self.item("queue_item_removed", prompt).with("removedBy", by).with("reason", reason)
+        self.item("queue_item_removed", prompt)
+            .with("removedBy", by)
+            .with("reason", reason)
     }
 
     /// Tells of an ask. This frame cannot be answered: the request itself comes besides, to clients that may answer.
@@ -179,7 +237,9 @@ impl Frames {
             }
         };
         let note = self.note("agent_request_opened").with("requestId", ask.id.0);
-        let note = note.with("requestMethod", &*request.method).raw("requestParams", request.params.raw());
+        let note = note
+            .with("requestMethod", &*request.method)
+            .raw("requestParams", request.params.raw());
         vec![note.maybe("amuxTurnId", ask.prompt.as_ref().map(turn_id))]
     }
 
@@ -213,7 +273,10 @@ impl Frames {
 }
 
 fn finish(notes: Vec<Note>, entry: &Entry, live: bool) -> Vec<Bytes> {
-    notes.into_iter().map(|note| if live { note.end() } else { note.recorded(entry).end() }).collect()
+    notes
+        .into_iter()
+        .map(|note| if live { note.end() } else { note.recorded(entry).end() })
+        .collect()
 }
 
 pub(super) fn turn_id(prompt: &PromptId) -> String {

@@ -46,7 +46,9 @@ async fn show_entry(view: &mut View, cursor: &Cursor, entry: &Entry) -> Vec<Byte
         Shown::Frames(frames) => frames,
         Shown::Prompt { content } => {
             let found = entry_at(cursor, content).await;
-            let Some((frame, sender)) = found.as_ref().and_then(|found| found.event.prompt_content()) else {
+            let Some((frame, sender)) =
+                found.as_ref().and_then(|found| found.event.prompt_content())
+            else {
                 return Vec::new();
             };
             let mut frames = view.turn_started(entry, frame, sender);

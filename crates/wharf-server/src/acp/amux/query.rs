@@ -42,8 +42,10 @@ impl Query {
 
     /// The error says what is wrong, in less than a WebSocket's close frame holds.
     fn parse(pairs: &[(String, String)]) -> Result<Option<Self>, String> {
-        let mut names =
-            pairs.iter().filter(|(key, _)| SESSION_PARAMETERS.contains(&key.as_str())).map(|(_, value)| value);
+        let mut names = pairs
+            .iter()
+            .filter(|(key, _)| SESSION_PARAMETERS.contains(&key.as_str()))
+            .map(|(_, value)| value);
         let Some(name) = names.next() else { return Ok(None) };
         if names.any(|other| other != name) {
             return Err("session, room and mux name different sessions; give one".to_owned());
@@ -54,7 +56,9 @@ impl Query {
         }
         let peer_id = word(pairs, "peer_id")?;
         if peer_id.as_ref().is_some_and(|id| id.starts_with("cli_")) {
-            return Err("a peer_id does not begin with cli_: such ids are this host's own".to_owned());
+            return Err(
+                "a peer_id does not begin with cli_: such ids are this host's own".to_owned()
+            );
         }
         Ok(Some(Self {
             name: name.as_str().into(),
@@ -84,7 +88,10 @@ mod tests {
     use super::*;
 
     fn parse(pairs: &[(&str, &str)]) -> Result<Option<Query>, String> {
-        let pairs: Vec<_> = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let pairs: Vec<_> = pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
         Query::parse(&pairs)
     }
 
@@ -97,7 +104,12 @@ mod tests {
     #[test]
     fn the_three_words_for_the_name_mean_the_same() {
         for key in SESSION_PARAMETERS {
-            let query = parse(&[(key, "work_1-A"), ("peer_id", "a"), ("peer_name", "Ann's phone"), ("role", "driver")]);
+            let query = parse(&[
+                (key, "work_1-A"),
+                ("peer_id", "a"),
+                ("peer_name", "Ann's phone"),
+                ("role", "driver"),
+            ]);
             let expected = Query {
                 name: "work_1-A".into(),
                 peer_id: Some("a".into()),

@@ -39,9 +39,12 @@ struct Params<'a> {
 impl<'a> Params<'a> {
     fn of(frame: &'a [u8]) -> Result<Self, RpcError> {
         let params = Json::parse(frame).and_then(|frame| frame.member("params"));
-        let read = params.and_then(|params| params.map_or_else(|| Ok(Self::default()), wharf_json::read));
+        let read =
+            params.and_then(|params| params.map_or_else(|| Ok(Self::default()), wharf_json::read));
         read.map_err(|error| {
-            RpcError::params(format!("`text`, `queueItemId` and `reason` are strings, `prompt` is a list: {error}"))
+            RpcError::params(format!(
+                "`text`, `queueItemId` and `reason` are strings, `prompt` is a list: {error}"
+            ))
         })
     }
 
@@ -58,7 +61,9 @@ impl<'a> Params<'a> {
                 Ok(format!(r#"[{{"type":"text","text":{text}}}]"#))
             }
             (None, Some(prompt)) if prompt.items().next().is_some() => Ok(prompt.raw().to_owned()),
-            _ => Err(RpcError::params("`text` is missing or empty; a list of content blocks in `prompt` will do too")),
+            _ => Err(RpcError::params(
+                "`text` is missing or empty; a list of content blocks in `prompt` will do too",
+            )),
         }
     }
 }
@@ -85,19 +90,33 @@ pub(super) async fn handle(methods: &AmuxMethods, request: ClientRequest<'_>) ->
 }
 
 /// Ends the running turn and puts this one in its place; with none running it is a prompt like any other.
-async fn steer_turn(connection: &Connection, handle: &SessionHandle, params: Params<'_>) -> Result<Value, RpcError> {
+async fn steer_turn(
+    connection: &Connection,
+    handle: &SessionHandle,
+    params: Params<'_>,
+) -> Result<Value, RpcError> {
     let turns = handle.turns().await.map_err(|error| from_call(&error, handle.id().as_str()))?;
     if turns.iter().any(|turn| turn.cancel) {
-        return Err(RpcError::new(NOTHING_TO_STEER, "the active turn is being ended already; wait for its end"));
+        return Err(RpcError::new(
+            NOTHING_TO_STEER,
+            "the active turn is being ended already; wait for its end",
+        ));
     }
-    let (mode, overlap) = if turns.is_empty() { ("prompt", Overlap::Queue) } else { ("hard", Overlap::Interrupt) };
-    let receipt = submit_content(connection, handle, params.content()?, new_prompt_id(), overlap).await?;
+    let (mode, overlap) =
+        if turns.is_empty() { ("prompt", Overlap::Queue) } else { ("hard", Overlap::Interrupt) };
+    let receipt =
+        submit_content(connection, handle, params.content()?, new_prompt_id(), overlap).await?;
     Ok(json!({ "mode": mode, "status": "submitted", "amuxTurnId": turn_id(&receipt.prompt) }))
 }
 
-async fn queue_prompt(connection: &Connection, handle: &SessionHandle, params: Params<'_>) -> Result<Value, RpcError> {
+async fn queue_prompt(
+    connection: &Connection,
+    handle: &SessionHandle,
+    params: Params<'_>,
+) -> Result<Value, RpcError> {
     let prompt = PromptId::new(new_prompt_id().as_str().replacen("prm_", QUEUE_ITEM, 1));
-    let receipt = submit_content(connection, handle, params.content()?, prompt, Overlap::Queue).await?;
+    let receipt =
+        submit_content(connection, handle, params.content()?, prompt, Overlap::Queue).await?;
     let status = if receipt.position.is_some() { "queued" } else { "submitted" };
     Ok(json!({ "queueItemId": receipt.prompt.as_str(), "status": status }))
 }
@@ -107,12 +126,16 @@ async fn unqueue_prompt(
     handle: &SessionHandle,
     params: Params<'_>,
 ) -> Result<Value, RpcError> {
-    let item = params.queue_item_id.ok_or_else(|| RpcError::params("`queueItemId` is missing"))?;
+    let item = params
+        .queue_item_id
+        .ok_or_else(|| RpcError::params("`queueItemId` is missing"))?;
     let session = handle.id().as_str();
     let caller = connection.caller_in(handle.id());
     match use_cases::remove_queued(&connection.app, &caller, session, &item).await {
         Ok(_) => Ok(json!({ "queueItemId": item, "status": "removed" })),
-        Err(fault) if [ErrorCode::UNKNOWN_PROMPT, ErrorCode::ALREADY_STARTED].contains(&fault.code()) => {
+        Err(fault)
+            if [ErrorCode::UNKNOWN_PROMPT, ErrorCode::ALREADY_STARTED].contains(&fault.code()) =>
+        {
             Err(RpcError::new(UNKNOWN_ITEM, format!("no queue item {item:?} is waiting")))
         }
         Err(fault) => Err(fault.into()),
@@ -120,7 +143,11 @@ async fn unqueue_prompt(
 }
 
 /// Ends the running turn, which any peer may; prompts that wait stay.
-async fn cancel_turn(connection: &Connection, handle: &SessionHandle, params: Params<'_>) -> Result<Value, RpcError> {
+async fn cancel_turn(
+    connection: &Connection,
+    handle: &SessionHandle,
+    params: Params<'_>,
+) -> Result<Value, RpcError> {
     let reason = params.short_reason();
     let turns = handle.turns().await.map_err(|error| from_call(&error, handle.id().as_str()))?;
     let Some(last) = turns.last() else {
@@ -150,9 +177,12 @@ async fn submit_content(
     let frame = frame::prompt_request(handle.id().as_str(), content);
     let frame = Raw::new(frame).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
     let new = NewPrompt { id: prompt, frame, key: None, overlap, to_agent: false };
-    let submitted = submit_prompt(&connection.app, &connection.caller_in(handle.id()), handle, new).await;
+    let submitted =
+        submit_prompt(&connection.app, &connection.caller_in(handle.id()), handle, new).await;
     submitted.map_err(|fault| match fault.code() {
-        ErrorCode::QUEUE_FULL => RpcError::new(QUEUE_FULL, format!("queue full: {}", fault.detail())),
+        ErrorCode::QUEUE_FULL => {
+            RpcError::new(QUEUE_FULL, format!("queue full: {}", fault.detail()))
+        }
         _ => fault.into(),
     })
 }

@@ -99,7 +99,10 @@ impl Room {
             .filter(|((other_scope, other), _)| other_scope == scope && other != id)
         {
             if let Some(out) = out.upgrade() {
-                let _ = out.try_send(Out::Answer { session: Some(session.clone()), frame: frame.clone().into() });
+                let _ = out.try_send(Out::Answer {
+                    session: Some(session.clone()),
+                    frame: frame.clone().into(),
+                });
             }
         }
     }
@@ -125,8 +128,16 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.room.outs.lock().unwrap_or_else(PoisonError::into_inner).retain(|(peer, _)| *peer != self.peer);
-        self.room.peers.lock().unwrap_or_else(PoisonError::into_inner).retain(|peer| *peer != self.peer);
+        self.room
+            .outs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|(peer, _)| *peer != self.peer);
+        self.room
+            .peers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|peer| *peer != self.peer);
         self.room.left.notify_waiters();
     }
 }
@@ -138,7 +149,8 @@ mod tests {
     #[tokio::test]
     async fn a_peer_id_is_taken_until_its_seat_is_given_up() {
         let rooms = Arc::new(Rooms::default());
-        let (work, play, ann): (Arc<str>, Arc<str>, Arc<str>) = ("work".into(), "play".into(), "ann".into());
+        let (work, play, ann): (Arc<str>, Arc<str>, Arc<str>) =
+            ("work".into(), "play".into(), "ann".into());
         let ann = || (Scope::Host, Arc::clone(&ann));
         let seat = rooms.sit(&work, ann()).await;
         assert!(seat.is_some());

@@ -79,7 +79,9 @@ impl Reading {
                 self.streams.make_ready(self.place.as_ref(), self.number, missed)?;
                 continue;
             }
-            if let Some(chunk) = self.streams.next_chunk(self.place.as_ref(), self.number, CHUNK_BYTES)? {
+            if let Some(chunk) =
+                self.streams.next_chunk(self.place.as_ref(), self.number, CHUNK_BYTES)?
+            {
                 return Some(chunk);
             }
             tokio::select! {
@@ -104,7 +106,11 @@ impl Reading {
         let batch = cursor.next().await.ok()?;
         for entry in batch.entries().iter().take_while(|entry| entry.seq <= range.to) {
             let Some(frame) = again(entry, *event_ids, *understood) else { continue };
-            let frame = if frame.len() > ByteBudget::UNCOUNTED_BYTES { frame.of_batch(&batch) } else { frame };
+            let frame = if frame.len() > ByteBudget::UNCOUNTED_BYTES {
+                frame.of_batch(&batch)
+            } else {
+                frame
+            };
             let mark = StreamEventId::of(range.run, entry.id());
             while let Some(kept) = self.missed.pop_front_if(|(kept, _)| *kept < mark) {
                 ready.push_back(kept);

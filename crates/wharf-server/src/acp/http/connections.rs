@@ -67,11 +67,17 @@ impl Connections {
     }
 
     /// Makes a connection of this client.
-    pub(super) fn start(app: &App, identity: Identity, agent: Arc<str>) -> Result<Arc<HttpConnection>, Fault> {
+    pub(super) fn start(
+        app: &App,
+        identity: Identity,
+        agent: Arc<str>,
+    ) -> Result<Arc<HttpConnection>, Fault> {
         let permit = app.limits.open_http_connection(&identity)?;
-        let options = ConnectionOptions { transport: Transport::Http, ..ConnectionOptions::default() };
+        let options =
+            ConnectionOptions { transport: Transport::Http, ..ConnectionOptions::default() };
         let (connection, outlet) = Connection::new(app.clone(), identity, agent, options);
-        let streams = Streams::new(app.host.buffers(), Arc::clone(connection.outbox.close_signal()));
+        let streams =
+            Streams::new(app.host.buffers(), Arc::clone(connection.outbox.close_signal()));
         let http = Arc::new(HttpConnection {
             id: new_connection_id(),
             methods: Arc::new(AcpMethods::new(connection)),

@@ -105,13 +105,19 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 
 fn accepts_events(headers: &HeaderMap) -> bool {
     let offers = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let mut kinds = offers.flat_map(|value| value.split(',')).filter_map(|kind| kind.split(';').next());
+    let mut kinds = offers
+        .flat_map(|value| value.split(','))
+        .filter_map(|kind| kind.split(';').next());
     kinds.any(|kind| kind.trim().eq_ignore_ascii_case(EVENT_STREAM))
 }
 
 impl HttpConnection {
     /// A session's stream for a reader who had everything up to `last`.
-    async fn open_session_after(&self, session: &SessionId, last: StreamEventId) -> Result<axum::body::Body, Fault> {
+    async fn open_session_after(
+        &self,
+        session: &SessionId,
+        last: StreamEventId,
+    ) -> Result<axum::body::Body, Fault> {
         let unknown = || Fault::unknown_event(&last.to_string());
         let handle = self.connection().sight().open(session).await.map_err(|_| unknown())?;
         let id = last.event_id();
@@ -133,11 +139,17 @@ impl HttpConnection {
     }
 
     /// Shows a session from after that event, attaching to it if need be.
-    async fn go_on_after(&self, session: &SessionId, handle: SessionHandle, after: Seq) -> Result<(), ()> {
+    async fn go_on_after(
+        &self,
+        session: &SessionId,
+        handle: SessionHandle,
+        after: Seq,
+    ) -> Result<(), ()> {
         let out = if self.connection().attachments.get(session).is_some() {
             Out::Back { session: session.clone(), after }
         } else {
-            let (join, _) = enter_quietly(self.connection(), handle, Some(after)).await.map_err(|_| ())?;
+            let (join, _) =
+                enter_quietly(self.connection(), handle, Some(after)).await.map_err(|_| ())?;
             Out::Rejoin(Box::new(join))
         };
         self.connection().outbox.try_send(out).await
@@ -150,14 +162,20 @@ impl HttpConnection {
         handle: Option<&SessionHandle>,
     ) -> Result<axum::body::Body, Fault> {
         let keep = |session: &SessionId| self.connection().attachments.get(session).is_some();
-        let seat = self.streams.open(place.as_ref(), last, keep).map_err(|refused| match refused {
-            StreamRefused::UnknownId => Fault::unknown_event(&last.map(|last| last.to_string()).unwrap_or_default()),
-            StreamRefused::TooMany => {
-                Fault::new(ErrorCode::TOO_MANY_STREAMS, "this connection has too many session streams open; close some")
-            }
-            StreamRefused::Ended => Fault::unknown_connection(),
-        })?;
-        let log = handle.map(|handle| seat.missed.log.iter().map(|range| self.missed(*range, handle)).collect());
+        let seat =
+            self.streams.open(place.as_ref(), last, keep).map_err(|refused| match refused {
+                StreamRefused::UnknownId => {
+                    Fault::unknown_event(&last.map(|last| last.to_string()).unwrap_or_default())
+                }
+                StreamRefused::TooMany => Fault::new(
+                    ErrorCode::TOO_MANY_STREAMS,
+                    "this connection has too many session streams open; close some",
+                ),
+                StreamRefused::Ended => Fault::unknown_connection(),
+            })?;
+        let log = handle.map(|handle| {
+            seat.missed.log.iter().map(|range| self.missed(*range, handle)).collect()
+        });
         let log = log.unwrap_or_default();
         Ok(body::body(Arc::clone(&self.streams), place, seat, log))
     }
@@ -165,6 +183,11 @@ impl HttpConnection {
     fn missed(&self, range: LogRange, handle: &SessionHandle) -> MissedLog {
         let cursor = handle.cursor(Seq(range.from.0 - 1));
         let info = self.connection().client.info();
-        MissedLog { range, cursor, event_ids: info.event_ids, understood: info.understood() }
+        MissedLog {
+            range,
+            cursor,
+            event_ids: info.event_ids,
+            understood: info.understood(),
+        }
     }
 }

@@ -64,7 +64,10 @@ async fn take(
         Ok(envelope) => envelope,
         Err(error) => return refuse_malformed(app, &identity, headers, &frame, error).await,
     };
-    if envelope.kind == FrameKind::Request && envelope.method == "initialize" && !headers.contains_key(CONNECTION_ID) {
+    if envelope.kind == FrameKind::Request
+        && envelope.method == "initialize"
+        && !headers.contains_key(CONNECTION_ID)
+    {
         return initialize(app, identity, query, &frame, &envelope).await;
     }
     let http = find(app, &identity, headers)?;
@@ -98,13 +101,20 @@ async fn initialize(
     let id = envelope.id_bytes(frame);
     let agent = query.agent(app);
     let http = Connections::start(app, identity, agent)?;
-    let answer = match initialize_client(http.connection(), ClientRequest { frame, envelope, id: &id }).await {
+    let answer = match initialize_client(
+        http.connection(),
+        ClientRequest { frame, envelope, id: &id },
+    )
+    .await
+    {
         Ok(answer) => answer.unwrap_or_default(),
         // The connection stays: the client may try again on it.
         Err(error) => error.frame(&id),
     };
     let mut response = json(StatusCode::OK, answer);
-    response.headers_mut().extend(HeaderValue::from_str(&http.id).map(|id| (CONNECTION_ID, id)));
+    response
+        .headers_mut()
+        .extend(HeaderValue::from_str(&http.id).map(|id| (CONNECTION_ID, id)));
     Ok(response)
 }
 
@@ -120,7 +130,12 @@ fn check_session(headers: &HeaderMap, envelope: &Envelope<'_>) -> Result<(), Fau
 }
 
 /// Says why a message was not read. An answer that is too large fails the request that its first bytes name.
-async fn refuse_unread(app: &App, identity: &Identity, headers: &HeaderMap, (why, head): (BodyError, Bytes)) -> Fault {
+async fn refuse_unread(
+    app: &App,
+    identity: &Identity,
+    headers: &HeaderMap,
+    (why, head): (BodyError, Bytes),
+) -> Fault {
     if matches!(why, BodyError::TooLarge(_))
         && let Ok(http) = find(app, identity, headers)
     {
@@ -148,7 +163,10 @@ async fn refuse_malformed(
     };
     let error = match error {
         ScanError::Batch => {
-            return Err(Fault::new(ErrorCode::BATCH, "batches are not taken: send one message at a time"));
+            return Err(Fault::new(
+                ErrorCode::BATCH,
+                "batches are not taken: send one message at a time",
+            ));
         }
         ScanError::NotMessage(why) => RpcError::invalid_request(why),
         ScanError::NotUtf8 | ScanError::NotJson(_) => RpcError::parse(error.to_string()),
@@ -157,7 +175,8 @@ async fn refuse_malformed(
 }
 
 fn json(status: StatusCode, body: Bytes) -> Response {
-    (status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
+    (status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body)
+        .into_response()
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -162,8 +162,12 @@ impl Stream {
         }
         let at = self.at();
         let (mark, again) = match origin {
-            FrameOrigin::Event { epoch, seq, last, again, .. } => (at.event(epoch, seq, last), again),
-            FrameOrigin::Connection | FrameOrigin::Answer(_) | FrameOrigin::Beside(_) => (at.beside(), Again::Never),
+            FrameOrigin::Event { epoch, seq, last, again, .. } => {
+                (at.event(epoch, seq, last), again)
+            }
+            FrameOrigin::Connection | FrameOrigin::Answer(_) | FrameOrigin::Beside(_) => {
+                (at.beside(), Again::Never)
+            }
         };
         self.note(mark, matches!(origin, FrameOrigin::Event { .. }), again);
         if again == Again::Never {
@@ -231,7 +235,11 @@ impl Stream {
         if self.given_up.is_some_and(|mark| last < mark) {
             return Err(Unknown);
         }
-        let own = self.runs.iter().position(|run| run.at.run == last.run && last <= run.at).ok_or(Unknown)?;
+        let own = self
+            .runs
+            .iter()
+            .position(|run| run.at.run == last.run && last <= run.at)
+            .ok_or(Unknown)?;
         let log = self.runs.iter().skip(own).filter_map(|run| run.since(last)).collect();
         let kept = self.kept.iter().filter(|(mark, _)| *mark > last).cloned().collect();
         Ok(Missed { kept, log })

@@ -26,7 +26,8 @@ pub(super) struct StreamEventId {
 
 impl StreamEventId {
     /// Comes before all messages.
-    pub(super) const START: Self = Self { run: 1, seq: Seq::ZERO, beside: 0, part: 0, epoch: Epoch(0) };
+    pub(super) const START: Self =
+        Self { run: 1, seq: Seq::ZERO, beside: 0, part: 0, epoch: Epoch(0) };
 
     /// The id of an event that makes one message.
     pub(super) fn of(run: u32, EventId { epoch, seq }: EventId) -> Self {
@@ -113,7 +114,19 @@ mod tests {
         for id in ["3-7", "3-7.1", "3-7+2", "3-7@2", "3-7.4@12", "0-0+1"] {
             assert_eq!(id.parse::<StreamEventId>().unwrap().to_string(), id);
         }
-        for wrong in ["", "7", "3-", "-7", "3-7.", "3-7+", "3-7@", "3-+7", "a-b", "3-7.1.2", "3-99999999999999999999"] {
+        for wrong in [
+            "",
+            "7",
+            "3-",
+            "-7",
+            "3-7.",
+            "3-7+",
+            "3-7@",
+            "3-+7",
+            "a-b",
+            "3-7.1.2",
+            "3-99999999999999999999",
+        ] {
             assert!(wrong.parse::<StreamEventId>().is_err(), "{wrong}");
         }
     }

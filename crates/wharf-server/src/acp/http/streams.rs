@@ -69,10 +69,21 @@ impl Streams {
         Arc::new_cyclic(|own| {
             let connection = Stream::new(Some(holder(own, buffers)));
             let sessions = HashMap::new();
-            let books = StreamTable { connection, sessions, used_at: Moment::now(), has_ended: false };
+            let books = StreamTable {
+                connection,
+                sessions,
+                used_at: Moment::now(),
+                has_ended: false,
+            };
             let own = Weak::clone(own);
             let buffers = Arc::clone(buffers);
-            Self { books: Mutex::new(books), changed: Notify::new(), buffers, close, own }
+            Self {
+                books: Mutex::new(books),
+                changed: Notify::new(),
+                buffers,
+                close,
+                own,
+            }
         })
     }
 
@@ -121,7 +132,9 @@ impl Streams {
             if books.sessions.len() >= MAX_STREAMS {
                 return Err(StreamRefused::TooMany);
             }
-            books.sessions.insert(session.clone(), Stream::new(Some(holder(&self.own, &self.buffers))));
+            books
+                .sessions
+                .insert(session.clone(), Stream::new(Some(holder(&self.own, &self.buffers))));
         }
         let Some(stream) = books.stream(place) else { return Err(StreamRefused::Ended) };
         let seat = stream.open(last).map_err(|Unknown| StreamRefused::UnknownId)?;
@@ -142,7 +155,12 @@ impl Streams {
     }
 
     /// The next bytes for this reader, if any wait; `None` if it is not the stream's reader any more.
-    pub(super) fn next_chunk(&self, place: Option<&SessionId>, number: u64, limit: usize) -> Option<Option<Bytes>> {
+    pub(super) fn next_chunk(
+        &self,
+        place: Option<&SessionId>,
+        number: u64,
+        limit: usize,
+    ) -> Option<Option<Bytes>> {
         let mut books = self.lock();
         if books.has_ended {
             return None;
@@ -173,12 +191,20 @@ impl Streams {
     }
 
     /// Has what a reader missed sent before the rest; `None` if it is not the stream's reader any more.
-    pub(super) fn make_ready(&self, place: Option<&SessionId>, number: u64, missed: VecDeque<Marked>) -> Option<()> {
+    pub(super) fn make_ready(
+        &self,
+        place: Option<&SessionId>,
+        number: u64,
+        missed: VecDeque<Marked>,
+    ) -> Option<()> {
         let mut books = self.lock();
         if books.has_ended {
             return None;
         }
-        books.stream(place).filter(|stream| stream.is_read_by(number))?.make_ready(missed);
+        books
+            .stream(place)
+            .filter(|stream| stream.is_read_by(number))?
+            .make_ready(missed);
         Some(())
     }
 
@@ -217,7 +243,11 @@ pub(super) struct StreamWire(pub(super) Arc<Streams>);
 
 impl Wire for StreamWire {
     fn gate(&self, session: &SessionId) -> Gate {
-        self.0.lock().sessions.get(session).map_or(Gate::Closed { since: None }, Stream::gate)
+        self.0
+            .lock()
+            .sessions
+            .get(session)
+            .map_or(Gate::Closed { since: None }, Stream::gate)
     }
 
     fn changed(&self) -> impl Future<Output = ()> + Send {
@@ -228,9 +258,8 @@ impl Wire for StreamWire {
         let mut books = self.0.lock();
         let session = match origin {
             FrameOrigin::Connection => None,
-            FrameOrigin::Answer(session) => {
-                Some(session).filter(|session| books.sessions.get(*session).is_some_and(Stream::has_reader))
-            }
+            FrameOrigin::Answer(session) => Some(session)
+                .filter(|session| books.sessions.get(*session).is_some_and(Stream::has_reader)),
             FrameOrigin::Event { session, .. } | FrameOrigin::Beside(session) => Some(session),
         };
         match books.stream(session) {

@@ -154,7 +154,9 @@ fn a_large_message_goes_out_in_chunks() {
 #[test]
 fn there_is_a_bound_to_session_streams() {
     let streams = streams();
-    let open = |number: usize, keep: bool| streams.open(Some(&session(&number.to_string())), None, |_| keep).err();
+    let open = |number: usize, keep: bool| {
+        streams.open(Some(&session(&number.to_string())), None, |_| keep).err()
+    };
     assert!((0..256).all(|number| open(number, true).is_none()));
     assert_eq!(open(256, true), Some(StreamRefused::TooMany));
     assert_eq!(open(7, true), None, "one that is there can be read anew");

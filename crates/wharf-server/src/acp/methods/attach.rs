@@ -5,13 +5,19 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wharf_host::core::{Attachment, ChosenId, EventId, Joined, Member, Role, Sender, Seq, SessionId, TurnState};
+use wharf_host::core::{
+    Attachment, ChosenId, EventId, Joined, Member, Role, Sender, Seq, SessionId, TurnState,
+};
 use wharf_host::frame;
 use wharf_host::{Attendance, ByteBudget, ReturnTerms, Serves, SessionHandle};
 
-use super::enter::{Arrival, arrive, placed_answer, read_return_terms, wait_for_start, wake_on_terms};
+use super::enter::{
+    Arrival, arrive, placed_answer, read_return_terms, wait_for_start, wake_on_terms,
+};
 use crate::acp::connection::Connection;
-use crate::acp::errors::{RpcError, attach_refused, attach_unknown, not_attached, unreadable_params};
+use crate::acp::errors::{
+    RpcError, attach_refused, attach_unknown, not_attached, unreadable_params,
+};
 use crate::acp::history::History;
 use crate::acp::history_limit::HistoryTurn;
 use crate::acp::inbound::{ClientRequest, Outcome};
@@ -111,7 +117,11 @@ pub(super) async fn attach_session(
     turn: Option<MessageTurn>,
 ) -> Outcome {
     let session = request.session()?;
-    let handle = connection.sight().open(&session).await.map_err(|error| attach_refused(&error))?;
+    let handle = connection
+        .sight()
+        .open(&session)
+        .await
+        .map_err(|error| attach_refused(&error))?;
     attach_to(connection, handle, request, turn).await
 }
 
@@ -123,16 +133,25 @@ pub(in crate::acp) async fn attach_to(
     turn: Option<MessageTurn>,
 ) -> Outcome {
     let session = handle.id().clone();
-    let params = frame::peek::<AttachRequest>(request.frame).map_err(unreadable_params)?.params.unwrap_or_default();
+    let params = frame::peek::<AttachRequest>(request.frame)
+        .map_err(unreadable_params)?
+        .params
+        .unwrap_or_default();
     // A client may ask for less than its token allows; other words are labels (rule 4.8).
-    let role = if params.role.as_deref() == Some("observer") { Role::Observer } else { connection.client.role() };
+    let role = if params.role.as_deref() == Some("observer") {
+        Role::Observer
+    } else {
+        connection.client.role()
+    };
     let asked = params.meta.as_ref().and_then(|meta| meta.wharf).unwrap_or_default();
     let sender = named_sender(connection, &session, &params)?;
     let terms = read_return_terms(request.frame)?;
-    let arrival = present_client(connection, handle, (role, sender), (asked.serves, terms), turn).await?;
+    let arrival =
+        present_client(connection, handle, (role, sender), (asked.serves, terms), turn).await?;
     let Arrival { handle, joined, showing } = arrival;
     let gone = &connection.attachments;
-    let turn = if params.wants_history() { Some(connection.histories.begin(gone).await?) } else { None };
+    let turn =
+        if params.wants_history() { Some(connection.histories.begin(gone).await?) } else { None };
     let policy = gone.while_connected(choose_policy(&handle, &joined, &params)).await?;
     let others: Vec<Value> = joined.others.iter().map(list_member).collect();
     let mut answer = json!({
@@ -143,13 +162,18 @@ pub(in crate::acp) async fn attach_to(
     });
     let building = put_history(connection, &handle, &joined, &policy, &params, &mut answer);
     let stream = gone.while_connected(building).await?;
-    let wishes = Wishes { role, multi: asked.multi_client_updates.unwrap_or(true), ..connection.client.wishes() };
+    let wishes = Wishes {
+        role,
+        multi: asked.multi_client_updates.unwrap_or(true),
+        ..connection.client.wishes()
+    };
     let (from, seen) = match stream {
         Some(from) => (from, TurnSeen::None),
         None => (joined.head, turn_seen(joined.turn)),
     };
     // An exact reconnect sees what it missed as it would have seen it live: only asks from before are asked again.
-    let history = if let Policy::After { name: AFTER_EVENT, seq } = policy { seq } else { joined.head };
+    let history =
+        if let Policy::After { name: AFTER_EVENT, seq } = policy { seq } else { joined.head };
     let view = View::new(session, wishes, Arc::clone(&connection.requests), history, seen)
         .with_queue(&joined.queued, joined.head);
     let asked = joined.open_asks.into_iter().filter(|ask| ask.id.0 <= history.0).collect();
@@ -159,7 +183,9 @@ pub(in crate::acp) async fn attach_to(
     let asks = (history, asked);
     let cursor = handle.cursor(from);
     let only_news = stream.is_none();
-    connection.subscribe_in_turn(Join { cursor, view, answer, asks, hold: None, only_news }, showing).await;
+    connection
+        .subscribe_in_turn(Join { cursor, view, answer, asks, hold: None, only_news }, showing)
+        .await;
     Ok(None)
 }
 
@@ -180,10 +206,15 @@ async fn reserve_answer(
 }
 
 /// Returns the client under the id and the name that it attaches with, if it gives any.
-fn named_sender(connection: &Connection, session: &SessionId, params: &AttachParams) -> Result<Sender, RpcError> {
+fn named_sender(
+    connection: &Connection,
+    session: &SessionId,
+    params: &AttachParams,
+) -> Result<Sender, RpcError> {
     let mut sender = connection.sender_in(session);
     if let Some(id) = &params.client_id {
-        let chosen = ChosenId::parse(id).map_err(|error| RpcError::params(format!("`clientId`: {error}")))?;
+        let chosen = ChosenId::parse(id)
+            .map_err(|error| RpcError::params(format!("`clientId`: {error}")))?;
         sender.chosen = Some(chosen);
     }
     if let Some(info) = &params.client_info {
@@ -203,7 +234,12 @@ async fn present_client(
 ) -> Result<Arrival, RpcError> {
     let serves = if served && role == Role::Controller { Serves::Again } else { Serves::No };
     let attendance = Attendance { serves, ..connection.attendance(false) };
-    let attachment = Attachment { role, sender, needs_agent: true, ..connection.attachment(handle.id(), true) };
+    let attachment = Attachment {
+        role,
+        sender,
+        needs_agent: true,
+        ..connection.attachment(handle.id(), true)
+    };
     let asleep = Attachment { wake: false, ..attachment.clone() };
     wake_on_terms(connection, &handle, terms, asleep, attendance.clone()).await?;
     let arrival = arrive(connection, handle, attachment, attendance, turn).await?;
@@ -229,7 +265,9 @@ async fn put_history(
         Policy::PendingOnly => {
             answer["history"] = match extension {
                 Some(extension) => extension.list_pending(&joined.open_asks).into(),
-                None => History::pending_only(handle.cursor(Seq::ZERO), &joined.open_asks).await.into(),
+                None => {
+                    History::pending_only(handle.cursor(Seq::ZERO), &joined.open_asks).await.into()
+                }
             };
             return None;
         }
@@ -249,8 +287,19 @@ async fn put_history(
         let history = match extension {
             Some(extension) => {
                 let wishes = connection.client.wishes();
-                let looks_on = Wishes { role: Role::Observer, multi: true, event_ids: false, ..wishes };
-                let view = View::new(handle.id().clone(), looks_on, Arc::default(), joined.head, TurnSeen::None);
+                let looks_on = Wishes {
+                    role: Role::Observer,
+                    multi: true,
+                    event_ids: false,
+                    ..wishes
+                };
+                let view = View::new(
+                    handle.id().clone(),
+                    looks_on,
+                    Arc::default(),
+                    joined.head,
+                    TurnSeen::None,
+                );
                 extension.read_history(cursor, joined.head, limit, view).await
             }
             None => History::read(cursor, joined.head, limit).await,
@@ -269,7 +318,11 @@ pub(super) async fn detach_session(connection: &Connection, request: ClientReque
     let session = request.session()?;
     let Some(attached) = connection.attachments.get(&session) else {
         let known = connection.sight().descriptor(&session).is_some();
-        return Err(if known { not_attached(session.as_str()) } else { attach_unknown(session.as_str()) });
+        return Err(if known {
+            not_attached(session.as_str())
+        } else {
+            attach_unknown(session.as_str())
+        });
     };
     connection.leave(&attached.handle).await;
     Ok(Some(request.respond(&json!({ "sessionId": session.as_str(), "status": "detached" }))))
@@ -286,7 +339,8 @@ async fn choose_policy(handle: &SessionHandle, joined: &Joined, params: &AttachP
             found.map_or(Policy::Full, |seq| Policy::After { name: "after_message", seq })
         }
         Some(AFTER_EVENT) => {
-            let wanted: Option<EventId> = params.after_event_id.as_deref().and_then(|id| id.parse().ok());
+            let wanted: Option<EventId> =
+                params.after_event_id.as_deref().and_then(|id| id.parse().ok());
             match wanted.filter(|id| id.seq <= joined.head) {
                 Some(id) if handle.holds_event(id).await.unwrap_or(false) => {
                     Policy::After { name: AFTER_EVENT, seq: id.seq }

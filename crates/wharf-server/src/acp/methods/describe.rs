@@ -14,9 +14,12 @@ pub(super) async fn set_title(connection: &Connection, request: ClientRequest<'_
     let params = read_params(&request)?;
     let title = match params.last_member("title") {
         Some(title) if title.raw() == "null" => None,
-        Some(title) => {
-            Some(title.text().ok_or_else(|| RpcError::params("title: is neither a text nor null"))?.into_owned())
-        }
+        Some(title) => Some(
+            title
+                .text()
+                .ok_or_else(|| RpcError::params("title: is neither a text nor null"))?
+                .into_owned(),
+        ),
         None => return Err(RpcError::params("title: is missing; null takes it away")),
     };
     let patch = SessionPatch { title: Some(title), ..SessionPatch::default() };
@@ -28,10 +31,16 @@ pub(super) async fn set_title(connection: &Connection, request: ClientRequest<'_
 ///
 /// A client that knows an earlier form of `session/archive` sends `archived: false` with it to get the session back. It is refused
 /// instead of archiving the session.
-pub(super) async fn archive_session(connection: &Connection, request: ClientRequest<'_>, archived: bool) -> Outcome {
+pub(super) async fn archive_session(
+    connection: &Connection,
+    request: ClientRequest<'_>,
+    archived: bool,
+) -> Outcome {
     let wish = read_params(&request)?.last_member("archived").and_then(Json::bool);
     if wish.is_some_and(|wish| wish != archived) {
-        return Err(RpcError::params("archived: session/archive archives; session/unarchive gets a session back"));
+        return Err(RpcError::params(
+            "archived: session/archive archives; session/unarchive gets a session back",
+        ));
     }
     let patch = SessionPatch { archived: Some(archived), ..SessionPatch::default() };
     change(connection, &request, patch).await?;
@@ -39,7 +48,9 @@ pub(super) async fn archive_session(connection: &Connection, request: ClientRequ
 }
 
 fn read_params<'a>(request: &ClientRequest<'a>) -> Result<Json<'a>, RpcError> {
-    let params = Json::parse(request.frame).and_then(|frame| frame.at(&["params"])).map_err(unreadable_params)?;
+    let params = Json::parse(request.frame)
+        .and_then(|frame| frame.at(&["params"]))
+        .map_err(unreadable_params)?;
     params.ok_or_else(|| RpcError::params("params: are missing"))
 }
 
@@ -49,5 +60,11 @@ async fn change(
     patch: SessionPatch,
 ) -> Result<SessionInfo, RpcError> {
     let session = request.session()?;
-    Ok(use_cases::change_session(&connection.app, &connection.caller_in(&session), session.as_str(), patch).await?)
+    Ok(use_cases::change_session(
+        &connection.app,
+        &connection.caller_in(&session),
+        session.as_str(),
+        patch,
+    )
+    .await?)
 }

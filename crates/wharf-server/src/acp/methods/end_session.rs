@@ -39,7 +39,8 @@ pub(super) async fn delete_session(connection: &Connection, request: ClientReque
         }
         connection.attachments.remove(&session);
         connection.outbox.send(Out::Leave(session.clone())).await;
-        let forgotten = use_cases::forget_session(&connection.app, &caller, session.as_str()).await?;
+        let forgotten =
+            use_cases::forget_session(&connection.app, &caller, session.as_str()).await?;
         if let Some(word) = forgotten.agent_delete {
             answer = json!({ "_meta": { "wharf": { "agentDelete": word } } });
         }
@@ -48,6 +49,7 @@ pub(super) async fn delete_session(connection: &Connection, request: ClientReque
 }
 
 fn is_forced(frame: &[u8]) -> Result<bool, RpcError> {
-    let force = Json::parse(frame).and_then(|frame| frame.seek(&["params", "_meta", "wharf", "force"]));
+    let force =
+        Json::parse(frame).and_then(|frame| frame.seek(&["params", "_meta", "wharf", "force"]));
     Ok(force.map_err(unreadable_params)?.and_then(Json::bool) == Some(true))
 }

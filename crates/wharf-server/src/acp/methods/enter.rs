@@ -41,7 +41,14 @@ pub(in crate::acp) async fn enter_quietly(
     let view = connection.view_of(&handle, &joined, turn);
     let cursor = handle.cursor(after.unwrap_or(joined.head));
     let asks = (joined.head, joined.open_asks);
-    let join = Join { cursor, view, answer: None, asks, hold: None, only_news: after.is_none() };
+    let join = Join {
+        cursor,
+        view,
+        answer: None,
+        asks,
+        hold: None,
+        only_news: after.is_none(),
+    };
     let sender = connection.sender_in(handle.id());
     Ok((join, AttachedSession { handle, role: connection.client.role(), sender }))
 }
@@ -54,7 +61,8 @@ pub(in crate::acp) async fn enter_session(
     turn: Option<MessageTurn>,
 ) -> Result<Arrival, RpcError> {
     let attachment = Attachment { needs_agent, ..connection.attachment(handle.id(), true) };
-    let mut arrival = arrive(connection, handle, attachment, connection.attendance(true), turn).await?;
+    let mut arrival =
+        arrive(connection, handle, attachment, connection.attendance(true), turn).await?;
     if wait_for_start(connection, &arrival).await? {
         // The agent's statement about itself now that it is up. The client is shown all that happened since it came.
         let report = arrival.handle.agent_report().await;
@@ -82,7 +90,10 @@ pub(super) async fn arrive(
 }
 
 /// Waits for an agent that is starting. Returns true if it was and runs now; if it could not be started the client leaves.
-pub(super) async fn wait_for_start(connection: &Connection, arrival: &Arrival) -> Result<bool, RpcError> {
+pub(super) async fn wait_for_start(
+    connection: &Connection,
+    arrival: &Arrival,
+) -> Result<bool, RpcError> {
     if arrival.handle.descriptor().status != Status::Starting {
         return Ok(false);
     }
@@ -110,7 +121,10 @@ pub(super) async fn wake_on_terms(
     }
     let fail = |error: &CallError| from_call(error, handle.id().as_str());
     let client = attachment.sender.client.clone();
-    connection.attach(handle, attachment, attendance).await.map_err(|error| fail(&error))?;
+    connection
+        .attach(handle, attachment, attendance)
+        .await
+        .map_err(|error| fail(&error))?;
     match handle.wake_on(client, terms).await {
         Ok(()) | Err(CallError::Refused(Refusal::AlreadyRunning)) => Ok(()),
         Err(error) => {
@@ -128,7 +142,14 @@ pub(super) async fn leave_unshown(connection: &Connection, arrival: &Arrival) {
     let view = connection.plain_view(handle, joined.head, TurnSeen::None);
     let cursor = handle.cursor(joined.head);
     let asks = (joined.head, Vec::new());
-    let join = Join { cursor, view, answer: None, asks, hold: None, only_news: true };
+    let join = Join {
+        cursor,
+        view,
+        answer: None,
+        asks,
+        hold: None,
+        only_news: true,
+    };
     connection.outbox.send(Out::Implied(Box::new(join))).await;
     connection.leave(handle).await;
 }
@@ -159,5 +180,8 @@ pub(super) fn read_return_terms(frame: &[u8]) -> Result<ReturnTerms, RpcError> {
         return Err(wrong(&"`sessionMode` is empty"));
     }
     let accept = own.bool_at(&["acceptAgentSettings"]).map_err(|error| wrong(&error))?;
-    Ok(ReturnTerms { session_mode: session_mode.map(Into::into), accept_agent_settings: accept.unwrap_or(false) })
+    Ok(ReturnTerms {
+        session_mode: session_mode.map(Into::into),
+        accept_agent_settings: accept.unwrap_or(false),
+    })
 }

@@ -17,15 +17,19 @@ pub(super) async fn fork_session(connection: &Connection, request: ClientRequest
     caller.may_change()?;
     let known = connection.sight().descriptor(&source);
     // The agent that waits is of the connection's adapter; another one's must be started.
-    let (spare, prelude) =
-        match known.filter(|known| known.forkable && *known.adapter_slug == **connection.agent.adapter()) {
-            Some(known) => (connection.agent.take_for(Path::new(&known.cwd)).await, connection.requests.logins()),
-            None => (None, Vec::new()),
-        };
+    let (spare, prelude) = match known
+        .filter(|known| known.forkable && *known.adapter_slug == **connection.agent.adapter())
+    {
+        Some(known) => {
+            (connection.agent.take_for(Path::new(&known.cwd)).await, connection.requests.logins())
+        }
+        None => (None, Vec::new()),
+    };
     let frame = request.frame.clone();
     let capabilities = info.for_agent();
     let env = info.env.as_ref().clone();
     let client = ForkClient { frame, capabilities, env, spare, prelude };
-    let created = use_cases::fork_for_client(&connection.app, &caller, source.as_str(), client).await;
+    let created =
+        use_cases::fork_for_client(&connection.app, &caller, source.as_str(), client).await;
     join_created(connection, request, created).await
 }

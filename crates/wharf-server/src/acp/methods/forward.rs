@@ -49,24 +49,43 @@ pub(super) async fn forward_request(
             });
             Ok(None)
         }
-        Taken::Now | Taken::Later(_) | Taken::Refused => settle_taken(connection, taken, request.id, &session).await,
+        Taken::Now | Taken::Later(_) | Taken::Refused => {
+            settle_taken(connection, taken, request.id, &session).await
+        }
     }
 }
 
-pub(super) async fn forward_notification(connection: &Connection, frame: &Bytes, envelope: &Envelope<'_>) {
+pub(super) async fn forward_notification(
+    connection: &Connection,
+    frame: &Bytes,
+    envelope: &Envelope<'_>,
+) {
     if let Ok(handle) = controlled_session(connection, envelope).await {
-        let forward = Forward { client: connection.client.id().clone(), frame: frame.clone(), request: None };
+        let forward = Forward {
+            client: connection.client.id().clone(),
+            frame: frame.clone(),
+            request: None,
+        };
         let _ = handle.forward(forward).await;
     }
 }
 
 /// Hands a request to the agent of an attached session.
-pub(super) async fn pass_on(connection: &Connection, handle: &SessionHandle, request: ClientRequest<'_>) -> Outcome {
+pub(super) async fn pass_on(
+    connection: &Connection,
+    handle: &SessionHandle,
+    request: ClientRequest<'_>,
+) -> Outcome {
     let taken = hand_over(connection, handle, request).await?;
     settle_taken(connection, taken, request.id, handle.id()).await
 }
 
-async fn settle_taken(connection: &Connection, taken: Taken, id: &Bytes, session: &SessionId) -> Outcome {
+async fn settle_taken(
+    connection: &Connection,
+    taken: Taken,
+    id: &Bytes,
+    session: &SessionId,
+) -> Outcome {
     match taken {
         Taken::Now => Ok(None),
         Taken::Refused => {
@@ -98,7 +117,12 @@ async fn hand_over(
 }
 
 /// Waits until a request was passed on to an agent that starts. If it does not start, that is the answer.
-async fn wait_until_passed(connection: &Connection, passed_on: PassedOn, id: &Bytes, session: &SessionId) -> Outcome {
+async fn wait_until_passed(
+    connection: &Connection,
+    passed_on: PassedOn,
+    id: &Bytes,
+    session: &SessionId,
+) -> Outcome {
     let error = match passed_on.await {
         Ok(Ok(())) => return Ok(None),
         Ok(Err(failure)) => from_start(&failure),

@@ -17,7 +17,10 @@ use crate::acp::unbound_agent::UnboundAnswer;
 const MAX_LOGIN_BYTES: usize = 1 << 20;
 
 /// Answers what the agent says of itself, with what Wharf adds.
-pub(in crate::acp) async fn initialize(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
+pub(in crate::acp) async fn initialize(
+    connection: &Connection,
+    request: ClientRequest<'_>,
+) -> Outcome {
     let client = &connection.client;
     client.introduce(ClientInfo::of(request.frame)?);
     let info = client.info();
@@ -25,10 +28,16 @@ pub(in crate::acp) async fn initialize(connection: &Connection, request: ClientR
     let response = match client.role() {
         // Observers start nothing, not even for this (rule 4.8).
         Role::Observer => known().unwrap_or_else(InitializeResponse::without_agent),
-        Role::Controller if info.returns => known().unwrap_or_else(InitializeResponse::without_agent),
+        Role::Controller if info.returns => {
+            known().unwrap_or_else(InitializeResponse::without_agent)
+        }
         Role::Controller => match known().filter(|_| info.joins) {
             Some(known) => known,
-            None => connection.agent.introduce(client).await.map_err(|failure| from_start(&failure))?,
+            None => connection
+                .agent
+                .introduce(client)
+                .await
+                .map_err(|failure| from_start(&failure))?,
         },
     };
     let answer = answers::initialize(&response.frame, request.id, info.terminal_auth);
@@ -63,7 +72,9 @@ pub(super) async fn log_out(connection: &Connection, request: ClientRequest<'_>)
         // Asked in no client's name: the client's own request is answered by the connection's own agent.
         let client = new_client_id();
         let id = Some(request.id.clone());
-        let _ = handle.tell_agent(Forward { client, frame: request.frame.clone(), request: id }).await;
+        let _ = handle
+            .tell_agent(Forward { client, frame: request.frame.clone(), request: id })
+            .await;
     }
     ask_agent(connection, request).await
 }
@@ -72,12 +83,15 @@ pub(super) async fn log_out(connection: &Connection, request: ClientRequest<'_>)
 /// is none, one is started (rule 12.15).
 pub(super) async fn ask_agent(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
     connection.client.caller().may_change()?;
-    let asked = connection.agent.ask(&connection.client, request.frame, || own_session(connection)).await;
+    let asked = connection
+        .agent
+        .ask(&connection.client, request.frame, || own_session(connection))
+        .await;
     match asked.map_err(|failure| from_start(&failure))? {
         UnboundAnswer::Session(handle) => pass_on(connection, &handle, request).await,
-        UnboundAnswer::Frame(answer) => {
-            Ok(frame::scan(&answer).ok().map(|envelope| frame::with_id(&answer, &envelope, request.id)))
-        }
+        UnboundAnswer::Frame(answer) => Ok(frame::scan(&answer)
+            .ok()
+            .map(|envelope| frame::with_id(&answer, &envelope, request.id))),
     }
 }
 
@@ -88,7 +102,12 @@ fn own_session(connection: &Connection) -> Option<SessionHandle> {
         let is_own = known.adapter_slug == **connection.agent.adapter();
         attached.role == Role::Controller && known.status == Status::Running && is_own
     };
-    let own = connection.attachments.all().into_iter().filter(fits).map(|attached| attached.handle);
+    let own = connection
+        .attachments
+        .all()
+        .into_iter()
+        .filter(fits)
+        .map(|attached| attached.handle);
     // Ids sort by age.
     own.max_by(|a, b| a.id().as_str().cmp(b.id().as_str()))
 }

@@ -53,12 +53,16 @@ enum ArchivedFilter {
 impl ArchivedFilter {
     /// Reads the member `archived` of a request.
     fn read(value: Option<Json<'_>>) -> Result<Self, RpcError> {
-        let Some(value) = value.filter(|value| value.raw() != "null") else { return Ok(Self::default()) };
+        let Some(value) = value.filter(|value| value.raw() != "null") else {
+            return Ok(Self::default());
+        };
         match value.text().as_deref() {
             Some("exclude") => Ok(Self::Exclude),
             Some("include") => Ok(Self::Include),
             Some("only") => Ok(Self::Only),
-            Some(_) | None => Err(RpcError::params("archived: is neither exclude, include nor only")),
+            Some(_) | None => {
+                Err(RpcError::params("archived: is neither exclude, include nor only"))
+            }
         }
     }
 
@@ -73,26 +77,36 @@ impl ArchivedFilter {
 
 /// Lists the sessions of this connection's agent, the newest first; all with `_meta.wharf.all`.
 pub(super) fn list_sessions(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
-    let params = frame::peek::<ListRequest<'_>>(request.frame).map_err(unreadable_params)?.params.unwrap_or_default();
-    let all = params.meta.map(|meta| meta.seek(&["wharf", "all"])).transpose().map_err(unreadable_params)?;
+    let params = frame::peek::<ListRequest<'_>>(request.frame)
+        .map_err(unreadable_params)?
+        .params
+        .unwrap_or_default();
+    let all = params
+        .meta
+        .map(|meta| meta.seek(&["wharf", "all"]))
+        .transpose()
+        .map_err(unreadable_params)?;
     let all = all.flatten().and_then(Json::bool) == Some(true);
     let mut found = use_cases::visible_sessions(&connection.app, &connection.client.caller());
     if !all {
         found.retain(|known| known.adapter_slug == **connection.agent.adapter());
     }
     let view = use_cases::AttentionView::new(&connection.app, &connection.client.caller().identity);
-    let filter = ListFilter { cwd: params.cwd, archived: ArchivedFilter::read(params.archived)? };
+    let filter = ListFilter {
+        cwd: params.cwd,
+        archived: ArchivedFilter::read(params.archived)?,
+    };
     Ok(Some(request.respond(&list_page(found, &view, &filter, params.cursor.as_deref()))))
 }
 
 /// Tells whether the session is live (rules 5.1, 5.2).
 pub(super) fn tell_status(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
     let session = request.session()?;
-    let known = use_cases::find_session(&connection.app, &connection.client.caller(), session.as_str());
+    let known =
+        use_cases::find_session(&connection.app, &connection.client.caller(), session.as_str());
     let answer = match known {
         Some(known) if known.status.is_alive() => {
-            let mut own =
-                json!({ "turn": turn_word(known.turn), "clients": known.clients, "resumable": known.resumable });
+            let mut own = json!({ "turn": turn_word(known.turn), "clients": known.clients, "resumable": known.resumable });
             add_resources(&mut own, &known);
             if let Some(why) = known.paused {
                 own["paused"] = serde_json::to_value(why).unwrap_or_default();
@@ -123,7 +137,11 @@ pub(in crate::acp) fn list_page(
         found.retain(|known| *known.id < *cursor);
     }
     let next = (found.len() > SESSIONS_PER_PAGE).then(|| found[SESSIONS_PER_PAGE - 1].id.clone());
-    let sessions: Vec<Value> = found.iter().take(SESSIONS_PER_PAGE).map(|known| list_entry(known, view)).collect();
+    let sessions: Vec<Value> = found
+        .iter()
+        .take(SESSIONS_PER_PAGE)
+        .map(|known| list_entry(known, view))
+        .collect();
     let mut answer = json!({ "sessions": sessions });
     if let Some(next) = next {
         answer["nextCursor"] = next.into();
@@ -166,7 +184,9 @@ fn add_attention(own: &mut Value, info: SessionInfo) {
     let SessionInfo { attention, last_outcome, archived, usage, context, .. } = info;
     own["attention"] = json!(attention);
     own["archived"] = archived.into();
-    for (name, value) in [("lastOutcome", json!(last_outcome)), ("usage", json!(usage)), ("context", json!(context))] {
+    for (name, value) in
+        [("lastOutcome", json!(last_outcome)), ("usage", json!(usage)), ("context", json!(context))]
+    {
         if !value.is_null() {
             own[name] = value;
         }

@@ -5,7 +5,9 @@ use wharf_host::core::{Refusal, Role, Seq};
 use wharf_host::{CallError, Renewal};
 
 use super::attach::turn_seen;
-use super::enter::{Arrival, enter_session, leave_unshown, placed_answer, read_return_terms, wake_on_terms};
+use super::enter::{
+    Arrival, enter_session, leave_unshown, placed_answer, read_return_terms, wake_on_terms,
+};
 use super::open_session;
 use crate::acp::answers;
 use crate::acp::connection::Connection;
@@ -30,7 +32,9 @@ pub(super) async fn load_session(
     let asks = (joined.head, joined.open_asks);
     let cursor = handle.cursor(Seq::ZERO);
     let hold = connection.app.host.config().ready_timeout.to_std();
-    connection.subscribe_in_turn(Join { cursor, view, answer, asks, hold, only_news: false }, showing).await;
+    connection
+        .subscribe_in_turn(Join { cursor, view, answer, asks, hold, only_news: false }, showing)
+        .await;
     Ok(None)
 }
 
@@ -42,7 +46,8 @@ pub(super) async fn resume_session(
 ) -> Outcome {
     let arrival = enter(connection, request, true, turn).await?;
     let known = arrival.handle.descriptor();
-    if !known.status.is_alive() && !known.resumable && connection.client.role() == Role::Controller {
+    if !known.status.is_alive() && !known.resumable && connection.client.role() == Role::Controller
+    {
         leave_unshown(connection, &arrival).await;
         return Err(not_resumable(arrival.handle.id().as_str()));
     }
@@ -54,7 +59,9 @@ pub(super) async fn resume_session(
     let asks = (joined.head, joined.open_asks);
     let cursor = handle.cursor(joined.head);
     let hold = connection.app.host.config().ready_timeout.to_std();
-    connection.subscribe_in_turn(Join { cursor, view, answer, asks, hold, only_news: true }, showing).await;
+    connection
+        .subscribe_in_turn(Join { cursor, view, answer, asks, hold, only_news: true }, showing)
+        .await;
     for frame in latest {
         connection.outbox.send_after(handle.id(), frame, joined.head).await;
     }
@@ -62,9 +69,15 @@ pub(super) async fn resume_session(
 }
 
 /// Returns the answer to a load or resume. If it cannot be made the client leaves: it was not shown the session.
-async fn loaded_answer(connection: &Connection, arrival: &Arrival, id: &Bytes) -> Result<Bytes, RpcError> {
+async fn loaded_answer(
+    connection: &Connection,
+    arrival: &Arrival,
+    id: &Bytes,
+) -> Result<Bytes, RpcError> {
     match answers::loaded(&arrival.joined, &arrival.handle.descriptor(), id) {
-        Ok(answer) => Ok(placed_answer(connection, &arrival.handle, arrival.joined.head, answer).await),
+        Ok(answer) => {
+            Ok(placed_answer(connection, &arrival.handle, arrival.joined.head, answer).await)
+        }
         Err(error) => {
             leave_unshown(connection, arrival).await;
             Err(unreadable_answer(error))

@@ -66,7 +66,9 @@ impl Methods for AcpMethods {
         if is_reserved(&envelope.method) {
             return false;
         }
-        let attached = self.ordered_in(envelope).and_then(|session| self.connection.attachments.get(&session));
+        let attached = self
+            .ordered_in(envelope)
+            .and_then(|session| self.connection.attachments.get(&session));
         attached.is_none_or(|attached| attached.handle.descriptor().status != Status::Running)
     }
 
@@ -113,9 +115,13 @@ impl Methods for AcpMethods {
 }
 
 /// Opens the session that a message names.
-async fn open_session(connection: &Connection, envelope: &Envelope<'_>) -> Result<SessionHandle, RpcError> {
+async fn open_session(
+    connection: &Connection,
+    envelope: &Envelope<'_>,
+) -> Result<SessionHandle, RpcError> {
     let session = named_session(envelope)?;
-    Ok(use_cases::open_session(&connection.app, &connection.client.caller(), session.as_str()).await?)
+    Ok(use_cases::open_session(&connection.app, &connection.client.caller(), session.as_str())
+        .await?)
 }
 
 /// Returns the session that a message names, attached if it was not, for clients that may change it.
@@ -124,12 +130,17 @@ pub(super) async fn controlled_session(
     envelope: &Envelope<'_>,
 ) -> Result<SessionHandle, RpcError> {
     let AttachedSession { handle, .. } = attached_session(connection, envelope).await?;
-    connection.caller_in(handle.id()).may_work_in(&connection.app, handle.id().as_str())?;
+    connection
+        .caller_in(handle.id())
+        .may_work_in(&connection.app, handle.id().as_str())?;
     Ok(handle)
 }
 
 /// Returns the session that a message names, attached as by `session/resume` if it was not (rule 3.5).
-async fn attached_session(connection: &Connection, envelope: &Envelope<'_>) -> Result<AttachedSession, RpcError> {
+async fn attached_session(
+    connection: &Connection,
+    envelope: &Envelope<'_>,
+) -> Result<AttachedSession, RpcError> {
     let session = named_session(envelope)?;
     if let Some(attached) = connection.attachments.get(&session) {
         return Ok(attached);
@@ -141,7 +152,11 @@ async fn attached_session(connection: &Connection, envelope: &Envelope<'_>) -> R
 }
 
 /// Handles a request that is not in the table: one about the queue, or one for the agent to answer or to refuse (rule 3.10).
-async fn handle_other(connection: &Arc<Connection>, request: ClientRequest<'_>, turn: Option<MessageTurn>) -> Outcome {
+async fn handle_other(
+    connection: &Arc<Connection>,
+    request: ClientRequest<'_>,
+    turn: Option<MessageTurn>,
+) -> Outcome {
     let is_for_agent = !is_reserved(&request.envelope.method);
     if request.envelope.session.is_some() && is_for_agent {
         return forward::forward_request(connection, request, turn).await;

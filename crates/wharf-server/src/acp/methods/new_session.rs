@@ -58,7 +58,8 @@ pub(super) async fn join_created(
     let attendance = connection.attendance(true);
     let attached = connection.attach(&handle, attachment, attendance).await;
     attached.map_err(|error| from_call(&error, handle.id().as_str()))?;
-    let answer = answers::new_session(&created.answer, handle.id().as_str(), request.id).map_err(unreadable_answer)?;
+    let answer = answers::new_session(&created.answer, handle.id().as_str(), request.id)
+        .map_err(unreadable_answer)?;
     let answer = placed_answer(connection, &handle, created.seq, answer).await;
     // History ends where the agent came up: nothing was asked before that, and everything after it is news.
     let view = connection.plain_view(&handle, created.seq, TurnSeen::None);
@@ -66,7 +67,9 @@ pub(super) async fn join_created(
     let asks = (created.seq, Vec::new());
     let cursor = handle.cursor(created.seq);
     let hold = connection.app.host.config().ready_timeout.to_std();
-    connection.subscribe(Join { cursor, view, answer, asks, hold, only_news: false }).await;
+    connection
+        .subscribe(Join { cursor, view, answer, asks, hold, only_news: false })
+        .await;
     Ok(None)
 }
 
@@ -79,11 +82,16 @@ pub(in crate::acp) async fn create_session(
     let client = &connection.client;
     let caller = connection.client.caller();
     caller.may_change()?;
-    let request: RequestParams<NewParams<'_>> = frame::peek(frame)
-        .map_err(|error| RpcError::params(format!("session/new needs `cwd`, an absolute path: {error}")))?;
+    let request: RequestParams<NewParams<'_>> = frame::peek(frame).map_err(|error| {
+        RpcError::params(format!("session/new needs `cwd`, an absolute path: {error}"))
+    })?;
     let raw = Raw::new(frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
     let agent = request.params.meta.map(|meta| meta.seek(&["wharf", "agent"])).transpose();
-    let adapter = agent.map_err(unreadable_params)?.flatten().and_then(Json::text).map(Cow::into_owned);
+    let adapter = agent
+        .map_err(unreadable_params)?
+        .flatten()
+        .and_then(Json::text)
+        .map(Cow::into_owned);
     let cwd = PathBuf::from(request.params.cwd);
     connection.agent.note_cwd(&cwd);
     // The agent that waits is of the connection's adapter; another one's must be started.

@@ -62,9 +62,14 @@ pub(in crate::acp) async fn send_prompt(
     handle: &SessionHandle,
     overlap: Overlap,
 ) -> Result<(), RpcError> {
-    let frame = Raw::new(request.frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
+    let frame =
+        Raw::new(request.frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
     let meta = frame::peek::<RequestParams<PromptParams>>(request.frame)
-        .map_err(|error| RpcError::params(format!("session/prompt needs `prompt`, a list of content blocks: {error}")))?
+        .map_err(|error| {
+            RpcError::params(format!(
+                "session/prompt needs `prompt`, a list of content blocks: {error}"
+            ))
+        })?
         .params
         .meta
         .and_then(|meta| meta.wharf)
@@ -77,7 +82,13 @@ pub(in crate::acp) async fn send_prompt(
     let agents = connection.app.host.config().agents.get(&handle.descriptor().adapter_slug);
     let by_agent = agents.is_some_and(|agent| agent.queue == QueueBy::Agent);
     let to_agent = by_agent || meta.delivery.as_deref() == Some("agent");
-    let new = NewPrompt { id: new_prompt_id(), frame, key: key.map(Into::into), overlap, to_agent };
+    let new = NewPrompt {
+        id: new_prompt_id(),
+        frame,
+        key: key.map(Into::into),
+        overlap,
+        to_agent,
+    };
     // Noted before it is submitted, so that its end finds it.
     connection.requests.owe(new.id.clone(), handle.id().clone(), request.id.clone());
     let caller = connection.caller_in(handle.id());
@@ -130,7 +141,8 @@ pub(super) async fn cancel(connection: &Connection, frame: &Bytes, envelope: &En
     let Ok(handle) = controlled_session(connection, envelope).await else { return };
     let app = &connection.app;
     let caller = connection.caller_in(handle.id());
-    let wish = |name| Json::parse(frame).and_then(|frame| frame.seek(&["params", "_meta", "wharf", name]));
+    let wish =
+        |name| Json::parse(frame).and_then(|frame| frame.seek(&["params", "_meta", "wharf", name]));
     let (prompt, queue) = match (wish("promptId"), wish("queue")) {
         (Ok(prompt), Ok(queue)) => (prompt.and_then(Json::text), queue.and_then(Json::text)),
         (Err(error), _) | (_, Err(error)) => {
@@ -140,7 +152,9 @@ pub(super) async fn cancel(connection: &Connection, frame: &Bytes, envelope: &En
         }
     };
     if let Some(prompt) = prompt {
-        let _ = use_cases::cancel_prompt(app, &caller, &handle, PromptId::new(prompt.as_ref()), None).await;
+        let _ =
+            use_cases::cancel_prompt(app, &caller, &handle, PromptId::new(prompt.as_ref()), None)
+                .await;
         return;
     }
     let scope = connection.attachments.cancel_scope(&handle, queue.as_deref() == Some("clear"));
@@ -169,7 +183,9 @@ pub(super) async fn cancel_request(connection: &Connection, frame: &Bytes) {
         let Some(AttachedSession { handle, .. }) = attachments.get(&session) else { return };
         let caller = connection.caller_in(&session);
         let _ = use_cases::cancel_prompt(&connection.app, &caller, &handle, prompt, None).await;
-    } else if let Some(attached) = requests.forwarded(request).and_then(|session| attachments.get(&session)) {
+    } else if let Some(attached) =
+        requests.forwarded(request).and_then(|session| attachments.get(&session))
+    {
         let request = Bytes::copy_from_slice(request);
         let _ = attached.handle.cancel_forward(connection.client.id().clone(), request).await;
     }
@@ -177,5 +193,7 @@ pub(super) async fn cancel_request(connection: &Connection, frame: &Bytes) {
 
 /// Returns the id of the request that a `$/cancel_request` takes back, as JSON text.
 pub(in crate::acp) fn cancelled_request(frame: &Bytes) -> Option<&str> {
-    frame::peek::<RequestParams<CancelParams<'_>>>(frame).ok().map(|request| request.params.request_id.raw())
+    frame::peek::<RequestParams<CancelParams<'_>>>(frame)
+        .ok()
+        .map(|request| request.params.request_id.raw())
 }

@@ -51,20 +51,26 @@ pub(super) async fn remove_queued(connection: &Connection, request: ClientReques
 
 pub(super) async fn update_queued(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
     let (session, params) = read_call(connection, request).await?;
-    let prompt = params.prompt.ok_or_else(|| RpcError::params("`prompt` is missing: the new content blocks"))?;
+    let prompt = params
+        .prompt
+        .ok_or_else(|| RpcError::params("`prompt` is missing: the new content blocks"))?;
     let new = Raw::new(frame::prompt_request(session.as_str(), prompt))
         .ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
     let caller = connection.caller_in(&session);
-    use_cases::replace_queued(&connection.app, &caller, session.as_str(), &params.prompt_id, new).await?;
+    use_cases::replace_queued(&connection.app, &caller, session.as_str(), &params.prompt_id, new)
+        .await?;
     Ok(Some(request.respond(&json!({}))))
 }
 
 pub(super) async fn move_queued(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
     let (session, params) = read_call(connection, request).await?;
-    let position = params.position.ok_or_else(|| RpcError::params("`position` is missing: 0 is next"))?;
+    let position = params
+        .position
+        .ok_or_else(|| RpcError::params("`position` is missing: 0 is next"))?;
     let caller = connection.caller_in(&session);
     let change = QueueChange { position: Some(position), ..QueueChange::default() };
-    use_cases::change_queued(&connection.app, &caller, session.as_str(), &params.prompt_id, change).await?;
+    use_cases::change_queued(&connection.app, &caller, session.as_str(), &params.prompt_id, change)
+        .await?;
     Ok(Some(request.respond(&json!({}))))
 }
 
@@ -74,6 +80,7 @@ async fn read_call<'f>(
     request: ClientRequest<'f>,
 ) -> Result<(SessionId, QueueParams<'f>), RpcError> {
     let handle = controlled_session(connection, request.envelope).await?;
-    let params = frame::peek::<RequestParams<QueueParams<'_>>>(request.frame).map_err(unreadable_params)?;
+    let params =
+        frame::peek::<RequestParams<QueueParams<'_>>>(request.frame).map_err(unreadable_params)?;
     Ok((handle.id().clone(), params.params))
 }

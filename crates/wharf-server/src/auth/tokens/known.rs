@@ -88,17 +88,23 @@ impl KnownTokens {
         let before = std::mem::take(&mut self.entries);
         let now = now();
         let limit = |entry: &TokenEntry| {
-            let known =
-                before.iter().find(|held| held.entry.id == entry.id && held.entry.expires_at == entry.expires_at);
+            let known = before.iter().find(|held| {
+                held.entry.id == entry.id && held.entry.expires_at == entry.expires_at
+            });
             known.map_or_else(|| TokenLifetime::of(entry, now), |held| held.lifetime)
         };
-        self.entries = entries.into_iter().map(|entry| HeldToken { lifetime: limit(&entry), entry }).collect();
+        self.entries = entries
+            .into_iter()
+            .map(|entry| HeldToken { lifetime: limit(&entry), entry })
+            .collect();
         self.reads += u64::from(!before.is_empty() || !self.entries.is_empty());
     }
 
     pub(super) fn is_over(&self, held: &HeldToken, now: Moments) -> bool {
         let over = |held: &HeldToken| held.lifetime.is_some_and(|limit| limit.is_over(now));
-        let Some(asker) = held.entry.login_of.as_deref().filter(|asker| asker.starts_with(ID_PREFIX)) else {
+        let Some(asker) =
+            held.entry.login_of.as_deref().filter(|asker| asker.starts_with(ID_PREFIX))
+        else {
             return over(held);
         };
         // A login ends with the token that asked for it.

@@ -22,7 +22,8 @@ impl TokenLifetime {
     pub(super) fn of(entry: &TokenEntry, (wall, steady): Moments) -> Option<Self> {
         let at = entry.ends_at()?;
         // If the clock is earlier than the creation time, the remaining lifetime is capped at the full TTL.
-        let most = parse_timestamp(&entry.created_at).map_or(u64::MAX, |made| at.0.saturating_sub(made.0));
+        let most =
+            parse_timestamp(&entry.created_at).map_or(u64::MAX, |made| at.0.saturating_sub(made.0));
         let left = at.0.saturating_sub(wall.0).min(most);
         Some(Self { at, by: steady.checked_add(Duration::from_millis(left)) })
     }
@@ -59,6 +60,11 @@ mod tests {
         assert!(later(-1_000 * hour, HOUR + 1_000), "the clock was set back");
         assert!(later(hour + 1_000, 0), "the machine slept, or the clock was set forward");
         let earlier = TokenLifetime::of(&entry, (Millis(wall.0 - 100 * HOUR), steady)).unwrap();
-        assert!(earlier.is_over((Millis(wall.0 - 99 * HOUR), steady + Duration::from_millis(HOUR + 1_000))));
+        assert!(
+            earlier.is_over((
+                Millis(wall.0 - 99 * HOUR),
+                steady + Duration::from_millis(HOUR + 1_000)
+            ))
+        );
     }
 }

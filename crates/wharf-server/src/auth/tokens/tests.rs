@@ -35,7 +35,10 @@ impl StateDir {
 }
 
 fn labelled(label: &str) -> TokenTerms {
-    TokenTerms { label: Some(label.to_owned()), ..TokenTerms::new(Access::Observer) }
+    TokenTerms {
+        label: Some(label.to_owned()),
+        ..TokenTerms::new(Access::Observer)
+    }
 }
 
 #[test]
@@ -50,7 +53,11 @@ fn each_token_has_the_role_it_was_made_with() {
     let own = tokens.authenticate(&place.own()).unwrap();
     assert_eq!(
         own,
-        Identity { token: Some(Identity::HOST_TOKEN_ID.into()), access: Access::Admin, scope: Scope::Host }
+        Identity {
+            token: Some(Identity::HOST_TOKEN_ID.into()),
+            access: Access::Admin,
+            scope: Scope::Host
+        }
     );
 }
 
@@ -66,9 +73,13 @@ fn unknown_tokens_are_refused() {
     let place = StateDir::new();
     let tokens = place.tokens();
     let made = place.file().create(TokenTerms::new(Access::Admin)).unwrap();
-    let hash = serde_json::from_str::<serde_json::Value>(&place.text()).unwrap()["tokens"][0]["hash"].clone();
+    let hash =
+        serde_json::from_str::<serde_json::Value>(&place.text()).unwrap()["tokens"][0]["hash"]
+            .clone();
     let longer = format!("{}x", made.text);
-    for wrong in ["", "host", "wharf_", &made.entry.id, hash.as_str().unwrap(), &longer, &made.text[6..]] {
+    for wrong in
+        ["", "host", "wharf_", &made.entry.id, hash.as_str().unwrap(), &longer, &made.text[6..]]
+    {
         assert_eq!(tokens.authenticate(wrong), Err(TokenRefused::Unknown), "{wrong:?}");
     }
 }
@@ -77,7 +88,8 @@ fn unknown_tokens_are_refused() {
 fn a_revoked_token_is_out_at_once_and_the_others_stay() {
     let place = StateDir::new();
     let tokens = place.tokens();
-    let [first, second] = [(); 2].map(|()| place.file().create(TokenTerms::new(Access::Controller)).unwrap());
+    let [first, second] =
+        [(); 2].map(|()| place.file().create(TokenTerms::new(Access::Controller)).unwrap());
     let identity = tokens.authenticate(&first.text).unwrap();
     assert!(tokens.check(&identity).is_ok());
     place.file().revoke(&first.entry.id).unwrap();
@@ -145,7 +157,10 @@ fn a_host_starts_with_its_own_token_alone_on_a_damaged_file() {
         let tokens = place.tokens();
         assert!(tokens.authenticate(&place.own()).is_ok(), "{damaged:?}");
         assert_eq!(tokens.authenticate(&made.text), Err(TokenRefused::Unknown), "{damaged:?}");
-        assert!(!tokens.are_all_known() && tokens.persons_since(&mut None).is_none(), "{damaged:?}");
+        assert!(
+            !tokens.are_all_known() && tokens.persons_since(&mut None).is_none(),
+            "{damaged:?}"
+        );
         let suffix = if nth == 0 { String::new() } else { format!("-{}", nth + 1) };
         let kept = place.0.path().join(format!("tokens.json.damaged{suffix}"));
         assert_eq!(std::fs::read_to_string(kept).unwrap(), damaged);
@@ -186,7 +201,9 @@ fn a_host_does_not_start_on_a_file_of_a_newer_version() {
 fn a_damaged_file_is_named_with_the_reason_and_never_overwritten() {
     let place = StateDir::new();
     let hash = "0".repeat(64);
-    let entry = |more: &str| format!(r#"{{"id":"tok_a","role":"admin","hash":"{hash}","createdAt":""{more}}}"#);
+    let entry = |more: &str| {
+        format!(r#"{{"id":"tok_a","role":"admin","hash":"{hash}","createdAt":""{more}}}"#)
+    };
     let content = |entries: &str| format!(r#"{{"version":1,"tokens":[{entries}]}}"#);
     place.write(&content(&entry("")));
     assert_eq!(place.file().list().unwrap().len(), 1, "what the cases below are broken copies of");
@@ -202,7 +219,10 @@ fn a_damaged_file_is_named_with_the_reason_and_never_overwritten() {
         (content(&entry("")).replace(&hash, "00"), "hexadecimal"),
         (content(&twice), "twice"),
         (content(&entry(r#","network":"lan""#)), "network"),
-        (content(&entry(r#","workspace":"w""#)).replace("admin", "observer"), "a limit that version 1 does not have"),
+        (
+            content(&entry(r#","workspace":"w""#)).replace("admin", "observer"),
+            "a limit that version 1 does not have",
+        ),
         (limited(r#","workspace":"w""#), "admin of one workspace"),
         (limited(r#","workspace":"../w""#), "not a slug"),
         (limited(r#","expiresAt":"tomorrow""#), "tomorrow"),
@@ -225,7 +245,9 @@ fn a_damaged_file_is_named_with_the_reason_and_never_overwritten() {
 fn the_file_is_private_and_holds_no_token() {
     let place = StateDir::new();
     let made = place.file().create(labelled("the wall display")).unwrap();
-    let mode = |name: &str| std::fs::metadata(place.0.path().join(name)).unwrap().permissions().mode() & 0o777;
+    let mode = |name: &str| {
+        std::fs::metadata(place.0.path().join(name)).unwrap().permissions().mode() & 0o777
+    };
     assert_eq!((mode("tokens.json"), mode("tokens.lock")), (0o600, 0o600));
     assert!(made.text.starts_with("wharf_") && made.text.len() == 58, "{}", made.text);
     assert!(!place.text().contains(&made.text[6..]));
@@ -233,9 +255,15 @@ fn the_file_is_private_and_holds_no_token() {
     let entry = value["tokens"][0].as_object().unwrap();
     let keys: Vec<&str> = entry.keys().map(String::as_str).collect();
     assert_eq!((value["version"].as_u64(), keys.len()), (Some(1), 5), "{keys:?}");
-    assert_eq!((entry["role"].as_str(), entry["label"].as_str()), (Some("observer"), Some("the wall display")));
+    assert_eq!(
+        (entry["role"].as_str(), entry["label"].as_str()),
+        (Some("observer"), Some("the wall display"))
+    );
     for shown in [format!("{made:?}"), format!("{:?}", place.tokens())] {
-        assert!(!shown.contains(entry["hash"].as_str().unwrap()) && !shown.contains(&made.text), "{shown}");
+        assert!(
+            !shown.contains(entry["hash"].as_str().unwrap()) && !shown.contains(&made.text),
+            "{shown}"
+        );
     }
 }
 
@@ -251,7 +279,8 @@ fn programs_that_change_the_file_at_once_lose_nothing() {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(make)).collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
-    let mut listed: Vec<_> = place.file().list().unwrap().into_iter().map(|entry| entry.id).collect();
+    let mut listed: Vec<_> =
+        place.file().list().unwrap().into_iter().map(|entry| entry.id).collect();
     let mut made = ids;
     listed.sort();
     made.sort();
@@ -273,7 +302,10 @@ fn an_unknown_id_is_named_and_nothing_is_made_for_it() {
 fn a_label_is_one_short_line() {
     let place = StateDir::new();
     for wrong in ["", " ", "a\nb", "\u{1b}[2J", &"x".repeat(201)] {
-        assert!(matches!(place.file().create(labelled(wrong)), Err(TokensFileError::Label)), "{wrong:?}");
+        assert!(
+            matches!(place.file().create(labelled(wrong)), Err(TokensFileError::Label)),
+            "{wrong:?}"
+        );
     }
     place.file().create(labelled(&"ü".repeat(200))).unwrap();
 }
@@ -284,7 +316,10 @@ fn a_token_of_one_workspace_is_one_and_has_a_file_that_an_older_wharf_refuses() 
     let tokens = place.tokens();
     place.file().create(TokenTerms::new(Access::Admin)).unwrap();
     assert!(place.text().contains("\"version\": 1"), "what an older wharf can read, it may");
-    let terms = TokenTerms { workspace: Some("here".into()), ..TokenTerms::new(Access::Controller) };
+    let terms = TokenTerms {
+        workspace: Some("here".into()),
+        ..TokenTerms::new(Access::Controller)
+    };
     let made = place.file().create(terms).unwrap();
     assert!(place.text().contains("\"version\": 2"));
     let identity = tokens.authenticate(&made.text).unwrap();
@@ -295,7 +330,10 @@ fn a_token_of_one_workspace_is_one_and_has_a_file_that_an_older_wharf_refuses() 
     assert_eq!(tokens.check(&identity), Err(TokenEnd::Revoked));
     place.file().revoke(&made.entry.id).unwrap();
     assert!(place.text().contains("\"version\": 1"));
-    let admin = TokenTerms { workspace: Some("here".into()), ..TokenTerms::new(Access::Admin) };
+    let admin = TokenTerms {
+        workspace: Some("here".into()),
+        ..TokenTerms::new(Access::Admin)
+    };
     assert!(matches!(place.file().create(admin), Err(TokensFileError::AdminOfWorkspace)));
 }
 
@@ -303,23 +341,46 @@ fn a_token_of_one_workspace_is_one_and_has_a_file_that_an_older_wharf_refuses() 
 fn an_expired_token_is_refused_as_such_and_can_be_cleared_away() {
     let place = StateDir::new();
     let tokens = place.tokens();
-    let lasting =
-        place.file().create(TokenTerms { ttl: Some(Millis(3_600_000)), ..TokenTerms::new(Access::Observer) }).unwrap();
-    let made =
-        place.file().create(TokenTerms { ttl: Some(Millis(3_600_000)), ..TokenTerms::new(Access::Observer) }).unwrap();
+    let lasting = place
+        .file()
+        .create(TokenTerms {
+            ttl: Some(Millis(3_600_000)),
+            ..TokenTerms::new(Access::Observer)
+        })
+        .unwrap();
+    let made = place
+        .file()
+        .create(TokenTerms {
+            ttl: Some(Millis(3_600_000)),
+            ..TokenTerms::new(Access::Observer)
+        })
+        .unwrap();
     let identity = tokens.authenticate(&made.text).unwrap();
     // The second of the two, so that no place is mistaken for another.
     let ends = made.entry.expires_at.unwrap();
-    let (first, second) = place.text().rsplit_once(&ends).map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    let (first, second) = place
+        .text()
+        .rsplit_once(&ends)
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .unwrap();
     place.write(&format!("{first}2020-01-01T00:00:00Z{second}"));
     assert_eq!(tokens.authenticate(&made.text), Err(TokenRefused::Expired));
     assert_eq!(tokens.check(&identity), Err(TokenEnd::Expired));
     assert!(tokens.authenticate(&lasting.text).is_ok());
-    let cleared: Vec<_> = place.file().revoke_expired().unwrap().into_iter().map(|entry| entry.id).collect();
+    let cleared: Vec<_> = place
+        .file()
+        .revoke_expired()
+        .unwrap()
+        .into_iter()
+        .map(|entry| entry.id)
+        .collect();
     assert_eq!(cleared, [made.entry.id]);
     assert_eq!(tokens.authenticate(&made.text), Err(TokenRefused::Unknown));
     for wrong in [0, u64::MAX] {
-        let terms = TokenTerms { ttl: Some(Millis(wrong)), ..TokenTerms::new(Access::Observer) };
+        let terms = TokenTerms {
+            ttl: Some(Millis(wrong)),
+            ..TokenTerms::new(Access::Observer)
+        };
         assert!(matches!(place.file().create(terms), Err(TokensFileError::Ttl)), "{wrong}");
     }
 }
@@ -329,7 +390,10 @@ fn a_login_ends_with_the_token_that_asked_for_it_and_one_asker_has_so_many() {
     let place = StateDir::new();
     let tokens = place.tokens();
     let asker = place.file().create(TokenTerms::new(Access::Observer)).unwrap();
-    let login = || TokenTerms { login_of: Some(asker.entry.id.clone()), ..TokenTerms::new(Access::Observer) };
+    let login = || TokenTerms {
+        login_of: Some(asker.entry.id.clone()),
+        ..TokenTerms::new(Access::Observer)
+    };
     let first = tokens.log_in(login(), ("cookie", "page")).unwrap();
     let identity = tokens.authenticate(&join_halves("cookie", "page")).unwrap();
     assert_eq!(identity.token.as_deref(), Some(&*first.entry.id));

@@ -7,7 +7,11 @@ use super::*;
 /// A configuration with this text whose state directory is empty.
 fn config(folder: &tempfile::TempDir, text: &str) -> Config {
     let config = Config::parse(text).unwrap();
-    Config { state_dir: folder.path().to_owned(), takes_free_port: true, ..config }
+    Config {
+        state_dir: folder.path().to_owned(),
+        takes_free_port: true,
+        ..config
+    }
 }
 
 /// Takes a free port as another program would.
@@ -29,7 +33,11 @@ async fn port_of_another_program_is_left_to_it_and_the_other_one_is_kept() {
     let first = bind(&settings).unwrap();
     assert_eq!(first.taken, Some(taken));
     assert_ne!(first.address, taken);
-    assert_eq!(settings.default_addresses().next(), Some(first.address), "the next host tries the same address first");
+    assert_eq!(
+        settings.default_addresses().next(),
+        Some(first.address),
+        "the next host tries the same address first"
+    );
 }
 
 #[tokio::test]
@@ -39,7 +47,10 @@ async fn address_that_the_user_has_set_is_strict_and_the_error_says_how_to_chang
     let settings = config(&folder, &format!("listen = \"{taken}\""));
     for error in [check_start(&settings, None).unwrap_err(), bind(&settings).unwrap_err()] {
         let text = error.to_string();
-        assert!(text.contains(&taken.to_string()) && text.contains("wharf config set listen"), "{text}");
+        assert!(
+            text.contains(&taken.to_string()) && text.contains("wharf config set listen"),
+            "{text}"
+        );
     }
     let own = check_start(&settings, Some(taken)).unwrap();
     assert_eq!(own, AddressOutlook { address: taken, is_own: true, taken: None });
@@ -98,7 +109,10 @@ fn settings_that_no_host_could_start_with_are_refused() {
     assert!(matches!(refusal("listen = \"localhost:80\""), BindError::Address { .. }));
     assert!(matches!(refusal("listen = \"0.0.0.0:0\""), BindError::NotLoopback { .. }));
     assert!(matches!(refusal("listen = \"0.0.0.0:0\"\nauth = \"none\""), BindError::OpenToAll(_)));
-    assert!(matches!(refusal("[tls]\ncert = \"/no/such.pem\""), BindError::HalfTls { missing: "tls.key", .. }));
+    assert!(matches!(
+        refusal("[tls]\ncert = \"/no/such.pem\""),
+        BindError::HalfTls { missing: "tls.key", .. }
+    ));
     let unreadable = refusal("[tls]\ncert = \"/no/such.pem\"\nkey = \"/no/such.key\"");
     assert!(matches!(unreadable, BindError::Tls(TlsError::Unreadable { .. })));
 }
@@ -108,9 +122,15 @@ fn advice_names_the_place_where_the_user_has_set_the_address_or_the_certificate(
     let folder = tempfile::tempdir().unwrap();
     let told = |text: &str| check_start(&config(&folder, text), None).unwrap_err().to_string();
     let half = told("[tls]\ncert = \"/no/such.pem\"");
-    assert!(half.contains("wharf config set tls.cert FILE tls.key FILE") && !half.contains("--tls-"), "{half}");
+    assert!(
+        half.contains("wharf config set tls.cert FILE tls.key FILE") && !half.contains("--tls-"),
+        "{half}"
+    );
     assert!(half.contains("wharf config unset tls.cert"), "{half}");
     let open = told("listen = \"0.0.0.0:7440\"");
     assert!(open.contains("wharf config set tls.cert FILE tls.key FILE"), "{open}");
-    assert!(open.contains("wharf config set listen 127.0.0.1:PORT") && !open.contains("--tls-"), "{open}");
+    assert!(
+        open.contains("wharf config set listen 127.0.0.1:PORT") && !open.contains("--tls-"),
+        "{open}"
+    );
 }

@@ -72,7 +72,10 @@ fn each_fault_names_the_file_and_what_is_wrong_with_it() {
     let pair = Pair::new();
     std::fs::copy(Pair::new().key(), pair.key()).unwrap();
     let words = pair.refusal();
-    assert!(words.contains("key.pem") && words.contains("is not that of the certificate"), "{words}");
+    assert!(
+        words.contains("key.pem") && words.contains("is not that of the certificate"),
+        "{words}"
+    );
 }
 
 #[test]

@@ -36,7 +36,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(follow_session)).routes(routes!(watch_sessions)).routes(routes!(follow_rows))
+    OpenApiRouter::new()
+        .routes(routes!(follow_session))
+        .routes(routes!(watch_sessions))
+        .routes(routes!(follow_rows))
 }
 
 /// How often an idle stream sends a comment: proxies close connections that are silent for half a minute.
@@ -81,7 +84,8 @@ pub(super) async fn follow_session(
     let after = read_position(&headers, query.after);
     let choice = use_cases::read_line_choice(&app, query.include.as_deref())?;
     let visible = app.visible_to(&caller.identity);
-    match SessionStream::open(handle, visible, after.as_deref(), choice, app.host.buffers()).await? {
+    match SessionStream::open(handle, visible, after.as_deref(), choice, app.host.buffers()).await?
+    {
         Some(reading) => Ok(stream_response(reading, permit)),
         None => Ok(StatusCode::NO_CONTENT.into_response()),
     }
@@ -169,7 +173,9 @@ pub(super) async fn watch_sessions(
 /// Returns the position that a reader gives. A browser that reconnects repeats the first URL and sends its current position in
 /// the header.
 fn read_position(headers: &HeaderMap, after: Option<String>) -> Option<String> {
-    let header = headers.get(LAST_EVENT_ID_HEADER).map(|id| String::from_utf8_lossy(id.as_bytes()).trim().to_owned());
+    let header = headers
+        .get(LAST_EVENT_ID_HEADER)
+        .map(|id| String::from_utf8_lossy(id.as_bytes()).trim().to_owned());
     header.filter(|id| !id.is_empty()).or(after.filter(|id| !id.is_empty()))
 }
 

@@ -19,7 +19,8 @@ use super::{ChunkSource, format_event};
 use crate::App;
 use crate::fault::Fault;
 use crate::use_cases::{
-    self, AttentionView, Caller, FoldedState, MarkedState, StateMarks, find_state_change, transcript_fault,
+    self, AttentionView, Caller, FoldedState, MarkedState, StateMarks, find_state_change,
+    transcript_fault,
 };
 use crate::visible_sessions::VisibleSessions;
 
@@ -77,7 +78,12 @@ enum Resume {
 
 impl RowStream {
     /// Opens the stream after that position, or with a page.
-    pub(super) async fn open(app: &App, caller: &Caller, id: &str, after: Option<&str>) -> Result<Self, Fault> {
+    pub(super) async fn open(
+        app: &App,
+        caller: &Caller,
+        id: &str,
+        after: Option<&str>,
+    ) -> Result<Self, Fault> {
         let resume = after.map(parse_position).transpose()?;
         let transcript = use_cases::open_transcript(app, caller, id).await?;
         let mut position = None;
@@ -159,7 +165,8 @@ impl RowStream {
         self.refresh_attention();
         let Some(position) = self.position else { return self.make_page(self.reset).await };
         let changes = self.transcript.changes_after(position.seq).await;
-        let changes = changes.map_err(|failure| transcript_fault(&self.app, self.session.as_str(), &failure))?;
+        let changes = changes
+            .map_err(|failure| transcript_fault(&self.app, self.session.as_str(), &failure))?;
         let RowUpdates { as_of, updates, read_to, open_asks, plan } = changes;
         let Some(updates) = updates else { return self.make_page(Some("too_far_behind")).await };
         let mut events: Vec<RowStreamEvent> = updates
@@ -172,8 +179,15 @@ impl RowStream {
             .collect();
         let folded = FoldedState { asks: open_asks, plan };
         let told = self.told.as_ref();
-        let state =
-            use_cases::read_state(&self.app, &self.attention, &self.transcript, folded, told, self.is_output_due).await;
+        let state = use_cases::read_state(
+            &self.app,
+            &self.attention,
+            &self.transcript,
+            folded,
+            told,
+            self.is_output_due,
+        )
+        .await;
         let mut now = state?;
         let is_session_new = told.is_none_or(|told| {
             !has_same_state(&told.descriptor, &now.descriptor)
@@ -188,19 +202,30 @@ impl RowStream {
             now.descriptor = Arc::clone(&told.descriptor);
         }
         let told = Some(now);
-        Ok(Batch { events: format_batch(&events, id.as_deref()), position: as_of.or(Some(position)), read_to, told })
+        Ok(Batch {
+            events: format_batch(&events, id.as_deref()),
+            position: as_of.or(Some(position)),
+            read_to,
+            told,
+        })
     }
 
     /// Makes the page that a reader begins with, after a reset if its position is of no use.
     async fn make_page(&self, reset: Option<&'static str>) -> Result<Batch, Fault> {
         let read_to = self.transcript.handle().head();
-        let (page, told) = use_cases::read_newest_rows(&self.app, &self.attention, &self.transcript).await?;
+        let (page, told) =
+            use_cases::read_newest_rows(&self.app, &self.attention, &self.transcript).await?;
         let position: Option<EventId> = page.as_of.parse().ok();
         let mut events = Vec::new();
         events.extend(reset.map(|why| RowStreamEvent::Reset(StreamReset { why: why.to_owned() })));
         events.push(RowStreamEvent::Page(Box::new(page)));
         let id = position.map(to_stream_id);
-        Ok(Batch { events: format_batch(&events, id.as_deref()), position, read_to, told: Some(told) })
+        Ok(Batch {
+            events: format_batch(&events, id.as_deref()),
+            position,
+            read_to,
+            told: Some(told),
+        })
     }
 
     /// Goes on with a session whose task has ended: by the session's deletion, or because its log failed.
@@ -241,7 +266,11 @@ impl RowStream {
         if !self.is_output_due {
             marks = marks.without_growth(&told.marks);
         }
-        if self.cursor.is_behind() || has_queue || told.marks != marks || !has_same_state(&told.descriptor, &now) {
+        if self.cursor.is_behind()
+            || has_queue
+            || told.marks != marks
+            || !has_same_state(&told.descriptor, &now)
+        {
             return true;
         }
         self.refresh_attention();
@@ -335,7 +364,9 @@ fn follow_log(transcript: &SessionTranscript, after: Seq) -> Cursor {
 /// Returns the texts of events, of which the last one has the id.
 fn format_batch(events: &[RowStreamEvent], id: Option<&str>) -> Vec<String> {
     let last = events.len().saturating_sub(1);
-    let format = |(n, event): (usize, &RowStreamEvent)| format_event(event.name(), id.filter(|_| n == last), event);
+    let format = |(n, event): (usize, &RowStreamEvent)| {
+        format_event(event.name(), id.filter(|_| n == last), event)
+    };
     events.iter().enumerate().map(format).collect()
 }
 

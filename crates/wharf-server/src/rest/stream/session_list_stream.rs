@@ -7,7 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval};
-use wharf_api::{AttentionInfo, ForgottenSession, HostStopping, SessionSnapshot, SessionStreamEvent};
+use wharf_api::{
+    AttentionInfo, ForgottenSession, HostStopping, SessionSnapshot, SessionStreamEvent,
+};
 use wharf_host::Descriptor;
 
 use super::{ChunkSource, format_event};
@@ -67,7 +69,8 @@ impl SessionListStream {
         match &mut self.known {
             None => {
                 let sessions = now.iter().map(|known| view.session_info(known)).collect();
-                text = format_list_event(&SessionStreamEvent::Snapshot(SessionSnapshot { sessions }));
+                text =
+                    format_list_event(&SessionStreamEvent::Snapshot(SessionSnapshot { sessions }));
             }
             Some(known) => {
                 for (id, session) in now.iter().map(|session| (&session.id, session)) {
@@ -75,7 +78,9 @@ impl SessionListStream {
                         has_same_state(&before, session) && attention == view.attention_of(session)
                     };
                     if !known.remove(id).is_some_and(is_same) {
-                        text.push_str(&format_list_event(&SessionStreamEvent::Session(view.session_info(session))));
+                        text.push_str(&format_list_event(&SessionStreamEvent::Session(
+                            view.session_info(session),
+                        )));
                     }
                 }
                 for id in known.keys() {

@@ -47,11 +47,18 @@ impl SessionStream {
         choice: LineChoice,
         buffers: &Arc<ByteBudget>,
     ) -> Result<Option<Self>, Fault> {
-        let after = after.map(|id| parse_event_id(id).ok_or_else(|| unknown_event(id))).transpose()?;
-        let follow = TranscriptReader::open(&handle, after, choice).await.map_err(|error| match error {
-            TranscriptError::UnknownEvent(id) => unknown_event(&id.to_string()),
-            TranscriptError::Read(error) => unreadable_session(handle.id().as_str(), &error),
-        })?;
+        let after = after
+            .map(|id| parse_event_id(id).ok_or_else(|| unknown_event(id)))
+            .transpose()?;
+        let follow =
+            TranscriptReader::open(&handle, after, choice)
+                .await
+                .map_err(|error| match error {
+                    TranscriptError::UnknownEvent(id) => unknown_event(&id.to_string()),
+                    TranscriptError::Read(error) => {
+                        unreadable_session(handle.id().as_str(), &error)
+                    }
+                })?;
         let follow = follow.with_budget(buffers);
         // A call that the session answers brings its descriptor up to the log.
         let _ = handle.asks().await;
@@ -62,7 +69,16 @@ impl SessionStream {
         comment.reset();
         let ready = ReadyEvents::new(buffers);
         let changes = visible.changes();
-        let mut reading = Self { handle, visible, changes, follow, seen, ended, ready, comment };
+        let mut reading = Self {
+            handle,
+            visible,
+            changes,
+            follow,
+            seen,
+            ended,
+            ready,
+            comment,
+        };
         while reading.ready.is_empty() && !reading.is_over() && reading.ended {
             reading.read_batch().await.ok_or_else(|| {
                 let id = reading.handle.id().as_str();
@@ -141,7 +157,10 @@ impl ChunkSource for SessionStream {
 }
 
 fn format_line(line: &TranscriptLine) -> String {
-    let told = StreamEvent::Line(OutputLine { line: line.text.clone(), stream: line.stream.as_str().to_owned() });
+    let told = StreamEvent::Line(OutputLine {
+        line: line.text.clone(),
+        stream: line.stream.as_str().to_owned(),
+    });
     format_event(told.name(), Some(&line.id.to_string()), &told)
 }
 

@@ -1,17 +1,19 @@
 //! Conversions from log events to stream events other than lines.
 
 use wharf_api::{
-    AskChange, AskType, OpenAsk, PauseChange, StatusChange, StreamEvent, TurnChange, TurnFailure, TurnStep,
+    AskChange, AskType, OpenAsk, PauseChange, StatusChange, StreamEvent, TurnChange, TurnFailure,
+    TurnStep,
 };
 use wharf_host::core::{
-    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, Event, PromptEvent, PromptId, Seq, SessionEvent, Status,
-    StorageEvent,
+    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, Event, PromptEvent, PromptId, Seq,
+    SessionEvent, Status, StorageEvent,
 };
 use wharf_host::{Entry, SessionHandle};
 
 use crate::acp::stop_reason;
 use crate::use_cases::{
-    describe_turn_failure, to_ask_type, to_end_cause, to_open_ask, to_session_status, to_storage_pause,
+    describe_turn_failure, to_ask_type, to_end_cause, to_open_ask, to_session_status,
+    to_storage_pause,
 };
 
 /// Returns the stream event for a log event, or `None` if there is none.
@@ -24,7 +26,9 @@ pub(super) async fn to_stream_event(handle: &SessionHandle, entry: &Entry) -> Op
             end_reason: Some(to_end_cause(ending.reason)),
             exit_code: ending.exit_code,
         }),
-        Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) => turn_change(TurnStep::Started, prompt, None, None),
+        Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) => {
+            turn_change(TurnStep::Started, prompt, None, None)
+        }
         Event::Prompt(PromptEvent::Ended { prompt, end, failure }) => {
             let error = describe_turn_failure(end, failure.as_deref());
             turn_change(TurnStep::Ended, prompt, Some(stop_reason(end)), error)
@@ -37,7 +41,9 @@ pub(super) async fn to_stream_event(handle: &SessionHandle, entry: &Entry) -> Op
         Event::Storage(StorageEvent::Paused { why }) => {
             StreamEvent::Pause(PauseChange { paused: true, why: Some(to_storage_pause(*why)) })
         }
-        Event::Storage(StorageEvent::Continued) => StreamEvent::Pause(PauseChange { paused: false, why: None }),
+        Event::Storage(StorageEvent::Continued) => {
+            StreamEvent::Pause(PauseChange { paused: false, why: None })
+        }
         Event::Session(
             SessionEvent::Created(_)
             | SessionEvent::Renamed { .. }
@@ -64,7 +70,11 @@ pub(super) async fn to_stream_event(handle: &SessionHandle, entry: &Entry) -> Op
 }
 
 const fn status_change(now: Status) -> StreamEvent {
-    StreamEvent::Status(StatusChange { status: to_session_status(now), end_reason: None, exit_code: None })
+    StreamEvent::Status(StatusChange {
+        status: to_session_status(now),
+        end_reason: None,
+        exit_code: None,
+    })
 }
 
 fn turn_change(
@@ -83,16 +93,37 @@ fn opened_ask(ask: &Ask) -> AskChange {
     let params = (ask.kind != AskKind::Permission).then_some(params);
     let kind = Some(kind);
     let options = Some(options);
-    AskChange { ask_id, open: true, kind, options, tool_call, params, outcome: None, option_id: None }
+    AskChange {
+        ask_id,
+        open: true,
+        kind,
+        options,
+        tool_call,
+        params,
+        outcome: None,
+        option_id: None,
+    }
 }
 
 fn resolved_ask(ask: AskId, kind: Option<AskType>, outcome: &AskOutcome) -> AskChange {
     let option_id = match outcome {
         AskOutcome::Answered { option, .. } => option.as_deref().map(ToOwned::to_owned),
-        AskOutcome::Declined { .. } | AskOutcome::Cancelled | AskOutcome::Withdrawn | AskOutcome::AgentGone => None,
+        AskOutcome::Declined { .. }
+        | AskOutcome::Cancelled
+        | AskOutcome::Withdrawn
+        | AskOutcome::AgentGone => None,
     };
     let outcome = Some(outcome_word(outcome).to_owned());
-    AskChange { ask_id: ask.0, open: false, kind, options: None, tool_call: None, params: None, outcome, option_id }
+    AskChange {
+        ask_id: ask.0,
+        open: false,
+        kind,
+        options: None,
+        tool_call: None,
+        params: None,
+        outcome,
+        option_id,
+    }
 }
 
 /// Reads the kind of an ask from the event that opened it, whose number is the ask's id.

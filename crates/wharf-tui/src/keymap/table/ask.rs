@@ -13,7 +13,12 @@ pub(super) const BINDINGS: &[KeyBinding] = &[
     bind(SCOPE, run(AskCommand::OptionDown), &["j", "down"], "Next option"),
     bind(SCOPE, run(AskCommand::OptionUp), &["k", "up"], "Option before"),
     show(SCOPE, run(AskCommand::Choose), &["enter", "space"], "Choose the option", "choose"),
-    bind(SCOPE, run(AskCommand::AllowOnce), &["a"], "The one option that allows once; of a link: done"),
+    bind(
+        SCOPE,
+        run(AskCommand::AllowOnce),
+        &["a"],
+        "The one option that allows once; of a link: done",
+    ),
     bind(SCOPE, run(AskCommand::AllowAlways), &["A"], "The one option that allows always"),
     bind(SCOPE, run(AskCommand::Deny), &["d"], "The one option that denies once"),
     bind(SCOPE, run(AskCommand::Number(1)), &["1"], "First option"),
@@ -30,5 +35,11 @@ pub(super) const BINDINGS: &[KeyBinding] = &[
     bind(SCOPE, run(AskCommand::ScrollUp), &["ctrl-u", "pgup"], "Scroll the subject up"),
     show(SCOPE, run(AskCommand::ShowWhole), &["v"], "Show the whole subject", "whole subject"),
     bind(SCOPE, run(AskCommand::CopySubject), &["y"], "Copy the command, the link or the paths"),
-    show(SCOPE, TuiCommand::Global(GlobalCommand::StepBack), &["q"], "Back to the composer", "back"),
+    show(
+        SCOPE,
+        TuiCommand::Global(GlobalCommand::StepBack),
+        &["q"],
+        "Back to the composer",
+        "back",
+    ),
 ];

@@ -14,5 +14,11 @@ pub(super) const BINDINGS: &[KeyBinding] = &[
     bind(SCOPE, run(FormCommand::PreviousField), &["shift-tab"], "Field before"),
     show(SCOPE, run(FormCommand::NextValue), &["right"], "Next value of the field", "other value"),
     bind(SCOPE, run(FormCommand::PreviousValue), &["left"], "Value of the field before"),
-    show(SCOPE, run(FormCommand::Submit), &["enter"], "Start the session, or send the answers", "send"),
+    show(
+        SCOPE,
+        run(FormCommand::Submit),
+        &["enter"],
+        "Start the session, or send the answers",
+        "send",
+    ),
 ];

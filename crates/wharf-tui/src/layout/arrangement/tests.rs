@@ -15,7 +15,11 @@ fn row(seq: u64, kind: &str, members: &Value) -> Value {
 fn tool(seq: u64, state: &str) -> Value {
     let diff = json!({ "path": format!("f{}", seq % 2), "change": "modify", "added": 2, "removed": 1,
         "numbered": true, "hunks": [] });
-    row(seq, "tool", &json!({ "toolCallId": "t", "title": "t", "state": state, "startedAt": "", "diffs": [diff] }))
+    row(
+        seq,
+        "tool",
+        &json!({ "toolCallId": "t", "title": "t", "state": state, "startedAt": "", "diffs": [diff] }),
+    )
 }
 
 fn arrange(rows: &[Value], view: &TranscriptView) -> Vec<RowFold> {
@@ -30,7 +34,13 @@ fn arrange(rows: &[Value], view: &TranscriptView) -> Vec<RowFold> {
 #[test]
 fn three_successful_steps_fold_with_the_thoughts_between_them() {
     let thought = row(3, "thought", &json!({ "parts": [] }));
-    let rows = [tool(2, "completed"), thought, tool(4, "completed"), tool(5, "completed"), tool(6, "running")];
+    let rows = [
+        tool(2, "completed"),
+        thought,
+        tool(4, "completed"),
+        tool(5, "completed"),
+        tool(6, "running"),
+    ];
     let folds = arrange(&rows, &TranscriptView::default());
     let head = RowFold::Folded("3 steps · 2 files +6 −3".into());
     assert_eq!(folds, [head, RowFold::Hidden, RowFold::Hidden, RowFold::Hidden, RowFold::Shown]);
@@ -39,8 +49,18 @@ fn three_successful_steps_fold_with_the_thoughts_between_them() {
 #[test]
 fn failed_steps_and_messages_end_a_run() {
     let message = row(4, "message", &json!({ "parts": [] }));
-    let rows = [tool(2, "completed"), tool(3, "completed"), message, tool(5, "completed"), tool(6, "failed")];
-    assert!(arrange(&rows, &TranscriptView::default()).iter().all(|fold| *fold == RowFold::Shown));
+    let rows = [
+        tool(2, "completed"),
+        tool(3, "completed"),
+        message,
+        tool(5, "completed"),
+        tool(6, "failed"),
+    ];
+    assert!(
+        arrange(&rows, &TranscriptView::default())
+            .iter()
+            .all(|fold| *fold == RowFold::Shown)
+    );
 }
 
 #[test]

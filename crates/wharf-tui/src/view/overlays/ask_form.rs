@@ -14,7 +14,8 @@ const NAME_COLUMNS: u16 = 24;
 
 pub(in crate::view) fn draw_ask_form(form: &AskFormInput, area: Rect, canvas: &mut Canvas) {
     let lines = u16::try_from(form.fields.len() * 2 + 4).unwrap_or(u16::MAX);
-    let title = truncate_to_columns(&to_printable(&form.title), usize::from(area.width.saturating_sub(6)));
+    let title =
+        truncate_to_columns(&to_printable(&form.title), usize::from(area.width.saturating_sub(6)));
     let inside = draw_frame(center(area, WIDTH_COLUMNS, lines), &title, canvas);
     if inside.height == 0 {
         return;
@@ -44,15 +45,32 @@ fn draw_field(field: &AskFormField, is_focused: bool, area: Rect, canvas: &mut C
     let star = if field.is_required { "*" } else { "" };
     let names = NAME_COLUMNS.min(area.width / 3);
     canvas.write(area.x, area.y, names, &format!("{bar}{}{star}", field.label), theme.strong);
-    let value = Rect { x: area.x + names + 1, width: area.width.saturating_sub(names + 1), height: 1, ..area };
+    let value = Rect {
+        x: area.x + names + 1,
+        width: area.width.saturating_sub(names + 1),
+        height: 1,
+        ..area
+    };
     if field.is_choice() {
         let chosen = field.chosen_name().unwrap_or("no value");
         let text = if is_focused { format!("← {chosen} →") } else { chosen.to_owned() };
-        canvas.write(value.x, value.y, value.width, &text, if is_focused { theme.strong } else { theme.plain });
+        canvas.write(
+            value.x,
+            value.y,
+            value.width,
+            &text,
+            if is_focused { theme.strong } else { theme.plain },
+        );
     } else {
         draw_text_field(&field.text, value, is_focused, canvas);
     }
     if let Some(description) = field.description.as_deref().filter(|_| area.height > 1) {
-        canvas.write(area.x + 1, area.y + 1, area.width.saturating_sub(1), description, theme.faint);
+        canvas.write(
+            area.x + 1,
+            area.y + 1,
+            area.width.saturating_sub(1),
+            description,
+            theme.faint,
+        );
     }
 }

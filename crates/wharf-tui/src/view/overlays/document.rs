@@ -9,8 +9,8 @@ use wharf_api::{ChangedFile, ChangedFileStatus};
 use crate::layout::DocumentKey;
 use crate::model::{FileChoice, PageBody, ReaderDocument, ReaderPage, TuiState};
 use crate::text::{
-    display_width, expand_tabs, format_age, parse_millis, shorten_path, to_printable, to_printable_line,
-    truncate_to_columns, wrap_exactly,
+    display_width, expand_tabs, format_age, parse_millis, shorten_path, to_printable,
+    to_printable_line, truncate_to_columns, wrap_exactly,
 };
 use crate::view::Canvas;
 use crate::view::rows::file_diff_lines;
@@ -49,7 +49,11 @@ fn describe_page(document: &ReaderDocument, page: &ReaderPage) -> String {
 }
 
 /// Returns the lines of the current page at this width.
-pub(crate) fn document_lines(state: &TuiState, document: &ReaderDocument, width: u16) -> Rc<Vec<Line<'static>>> {
+pub(crate) fn document_lines(
+    state: &TuiState,
+    document: &ReaderDocument,
+    width: u16,
+) -> Rc<Vec<Line<'static>>> {
     let Some(page) = document.page() else { return Rc::default() };
     let (text_bytes, selected) = match &page.body {
         PageBody::Diff(_) => (0, 0),
@@ -67,7 +71,9 @@ pub(crate) fn document_lines(state: &TuiState, document: &ReaderDocument, width:
     state.layouts.borrow_mut().lay_out_document(key, || {
         let columns = usize::from(width).max(1);
         match &page.body {
-            PageBody::Diff(diff) => file_diff_lines(diff, columns, !document.is_unwrapped, state.theme),
+            PageBody::Diff(diff) => {
+                file_diff_lines(diff, columns, !document.is_unwrapped, state.theme)
+            }
             PageBody::Text(text) => text_lines(text, columns, !document.is_unwrapped),
             PageBody::Files(choice) => file_lines(state, choice, columns),
         }
@@ -89,14 +95,22 @@ fn text_lines(text: &str, columns: usize, is_wrapped: bool) -> Vec<Line<'static>
 
 fn file_lines(state: &TuiState, choice: &FileChoice, columns: usize) -> Vec<Line<'static>> {
     if choice.files.is_empty() {
-        return vec![Line::styled("The agent has reported no change of a file.", state.theme.faint)];
+        return vec![Line::styled(
+            "The agent has reported no change of a file.",
+            state.theme.faint,
+        )];
     }
     let line = |(number, file)| file_line(state, file, number == choice.selected, columns);
     choice.files.iter().enumerate().map(line).collect()
 }
 
 /// Returns a file in one line: its fate, its path, the lines that changed and when.
-fn file_line(state: &TuiState, file: &ChangedFile, is_selected: bool, columns: usize) -> Line<'static> {
+fn file_line(
+    state: &TuiState,
+    file: &ChangedFile,
+    is_selected: bool,
+    columns: usize,
+) -> Line<'static> {
     let theme = state.theme;
     let (sign, style) = match &file.status {
         ChangedFileStatus::Created => ("A", theme.good),
@@ -104,7 +118,9 @@ fn file_line(state: &TuiState, file: &ChangedFile, is_selected: bool, columns: u
         ChangedFileStatus::Changed | ChangedFileStatus::Other(_) => ("M", theme.busy),
     };
     let about = if file.exact { "" } else { "about " };
-    let age = parse_millis(&file.changed_at).map(|at| format_age(at, state.now.unix_millis)).unwrap_or_default();
+    let age = parse_millis(&file.changed_at)
+        .map(|at| format_age(at, state.now.unix_millis))
+        .unwrap_or_default();
     let facts = format!("{about}+{} −{} · {age:>3}", file.added, file.removed);
     let room = columns.saturating_sub(5 + display_width(&facts));
     let path = shorten_path(&to_printable(&file.path), state.options.home.as_deref(), room);

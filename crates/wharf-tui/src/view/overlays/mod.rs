@@ -39,12 +39,22 @@ fn draw_frame(area: Rect, title: &str, canvas: &mut Canvas) -> Rect {
         canvas.write(area.right() - 1, y, 1, "│", style);
     }
     canvas.write(area.x + 2, area.y, area.width - 4, &format!(" {title} "), canvas.theme.strong);
-    Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 }
+    Rect {
+        x: area.x + 2,
+        y: area.y + 1,
+        width: area.width - 4,
+        height: area.height - 2,
+    }
 }
 
 /// Returns an area of at most this size in the middle of another one.
 fn center(area: Rect, width: u16, height: u16) -> Rect {
     let width = width.min(area.width);
     let height = height.min(area.height);
-    Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height }
+    Rect {
+        x: area.x + (area.width - width) / 2,
+        y: area.y + (area.height - height) / 2,
+        width,
+        height,
+    }
 }

@@ -23,7 +23,11 @@ pub(in crate::view) fn draw_new_session(state: &TuiState, area: Rect, canvas: &m
     let mut line = Rect { height: 1, ..inside };
     let agent = form.chosen_agent(&state.choices);
     let here = state.options.directory.as_deref() == Some(form.directory.text());
-    let directory = shorten_path(form.directory.text(), state.options.home.as_deref(), usize::from(inside.width));
+    let directory = shorten_path(
+        form.directory.text(),
+        state.options.home.as_deref(),
+        usize::from(inside.width),
+    );
     let directory = if here { format!("{directory} (here)") } else { directory };
     let mode = form.mode.as_deref().unwrap_or("default");
     let fields = [
@@ -38,7 +42,11 @@ pub(in crate::view) fn draw_new_session(state: &TuiState, area: Rect, canvas: &m
         let hint = describe_other_values(state, field, is_focused);
         let hint = truncate_to_columns(&hint, usize::from(line.width / 2));
         let left = canvas.write_right(line, &hint, theme.faint);
-        let room = Rect { x: line.x + NAME_COLUMNS, width: left.saturating_sub(NAME_COLUMNS + 1), ..line };
+        let room = Rect {
+            x: line.x + NAME_COLUMNS,
+            width: left.saturating_sub(NAME_COLUMNS + 1),
+            ..line
+        };
         if is_focused && field == NewSessionField::Directory {
             draw_text_field(&form.directory, room, true, canvas);
         } else {
@@ -47,7 +55,11 @@ pub(in crate::view) fn draw_new_session(state: &TuiState, area: Rect, canvas: &m
         line.y += 1;
     }
     let top = line.y + 1;
-    let prompt = Rect { y: top, height: inside.bottom().saturating_sub(top + 1), ..inside };
+    let prompt = Rect {
+        y: top,
+        height: inside.bottom().saturating_sub(top + 1),
+        ..inside
+    };
     canvas.write(prompt.x, prompt.y, 1, "❯", theme.strong);
     let text = Rect {
         x: prompt.x + COMPOSER_MARK_COLUMNS,
@@ -64,7 +76,11 @@ pub(in crate::view) fn draw_new_session(state: &TuiState, area: Rect, canvas: &m
 }
 
 fn describe_agent(agent: &AdapterDescription) -> String {
-    let version = agent.agent_version.as_deref().map(|version| format!(" {version}")).unwrap_or_default();
+    let version = agent
+        .agent_version
+        .as_deref()
+        .map(|version| format!(" {version}"))
+        .unwrap_or_default();
     let login = match agent.login {
         LoginState::Yes => " · signed in",
         LoginState::No => " · not signed in",
@@ -79,13 +95,17 @@ fn describe_other_values(state: &TuiState, field: NewSessionField, is_focused: b
     match field {
         NewSessionField::Directory if is_focused => "← → recent · or type a path".to_owned(),
         NewSessionField::Agent => {
-            let is_other = |adapter: &&AdapterDescription| Some(&adapter.slug) != chosen.map(|own| &own.slug);
-            let mut others: Vec<&AdapterDescription> = state.choices.adapters.iter().filter(is_other).collect();
+            let is_other =
+                |adapter: &&AdapterDescription| Some(&adapter.slug) != chosen.map(|own| &own.slug);
+            let mut others: Vec<&AdapterDescription> =
+                state.choices.adapters.iter().filter(is_other).collect();
             others.sort_by_key(|adapter| !adapter.installed);
-            let names = others.into_iter().map(|adapter| match (adapter.installed, adapter.missing.is_empty()) {
-                (false, _) => format!("{} (not installed)", adapter.slug),
-                (true, false) => format!("{} (see: wharf agents)", adapter.slug),
-                (true, true) => adapter.slug.clone(),
+            let names = others.into_iter().map(|adapter| {
+                match (adapter.installed, adapter.missing.is_empty()) {
+                    (false, _) => format!("{} (not installed)", adapter.slug),
+                    (true, false) => format!("{} (see: wharf agents)", adapter.slug),
+                    (true, true) => adapter.slug.clone(),
+                }
             });
             names.collect::<Vec<_>>().join(" · ")
         }
@@ -93,6 +113,8 @@ fn describe_other_values(state: &TuiState, field: NewSessionField, is_focused: b
             let modes = chosen.map(|agent| agent.modes.as_slice()).unwrap_or_default();
             modes.iter().map(|mode| mode.id.as_str()).collect::<Vec<_>>().join(" · ")
         }
-        NewSessionField::Directory | NewSessionField::Mode | NewSessionField::Prompt => String::new(),
+        NewSessionField::Directory | NewSessionField::Mode | NewSessionField::Prompt => {
+            String::new()
+        }
     }
 }

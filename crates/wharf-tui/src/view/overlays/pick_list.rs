@@ -24,12 +24,18 @@ pub(in crate::view) fn draw_pick_list(list: &PickList, area: Rect, canvas: &mut 
     if query_lines > 0 {
         draw_text_field(&list.query, Rect { height: inside.height.min(1), ..inside }, true, canvas);
     }
-    let room = Rect { y: inside.y + query_lines, height: inside.height.saturating_sub(query_lines), ..inside };
+    let room = Rect {
+        y: inside.y + query_lines,
+        height: inside.height.saturating_sub(query_lines),
+        ..inside
+    };
     if matches.is_empty() && room.height > 0 {
         canvas.write(room.x, room.y, room.width, &list.note, canvas.theme.faint);
     }
     let skipped = (list.selected + 1).saturating_sub(usize::from(room.height));
-    for ((number, item), y) in matches.iter().enumerate().skip(skipped).zip(room.top()..room.bottom()) {
+    for ((number, item), y) in
+        matches.iter().enumerate().skip(skipped).zip(room.top()..room.bottom())
+    {
         let line = Rect { y, height: 1, ..room };
         let detail = crate::text::truncate_to_columns(&item.detail, usize::from(room.width / 2));
         let left = canvas.write_right(line, &detail, canvas.theme.faint);

@@ -7,9 +7,15 @@ use super::{READER_FRAME_COLUMNS, draw_frame};
 use crate::model::{ReaderText, TuiState};
 use crate::view::{Canvas, divide_screen};
 
-pub(in crate::view) fn draw_reader(state: &TuiState, reader: &ReaderText, area: Rect, canvas: &mut Canvas) {
+pub(in crate::view) fn draw_reader(
+    state: &TuiState,
+    reader: &ReaderText,
+    area: Rect,
+    canvas: &mut Canvas,
+) {
     let page = reader.document.as_ref().and_then(|document| document.page());
-    let title = page.map_or_else(|| reader.title.clone(), |page| format!("{} · {}", reader.title, page.title));
+    let title = page
+        .map_or_else(|| reader.title.clone(), |page| format!("{} · {}", reader.title, page.title));
     let inside = draw_frame(area, &title, canvas);
     if let Some(document) = &reader.document {
         draw_document(state, document, reader.scroll, inside, canvas);

@@ -30,7 +30,9 @@ fn describe_answer(ask: &RowAsk) -> String {
         AskState::AgentGone => "not answered: the agent is gone".to_owned(),
         AskState::Other(newer) => to_printable(newer),
     };
-    let by = answer.and_then(|answer| answer.by.as_ref()).map(|by| format!(" · {}", actor_name(by)));
+    let by = answer
+        .and_then(|answer| answer.by.as_ref())
+        .map(|by| format!(" · {}", actor_name(by)));
     let after = answer.map(|answer| format!(" · {}", format_duration(answer.after)));
     format!("{what}{}{}", by.unwrap_or_default(), after.unwrap_or_default())
 }

@@ -4,7 +4,9 @@ use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
 use wharf_api::{DiffHunk, FileDiff};
 
-use crate::text::{expand_tabs, to_printable, to_printable_line, truncate_to_columns, wrap_exactly};
+use crate::text::{
+    expand_tabs, to_printable, to_printable_line, truncate_to_columns, wrap_exactly,
+};
 use crate::view::Theme;
 
 /// A narrower screen has no line numbers.
@@ -14,7 +16,11 @@ const MIN_NUMBER_COLUMNS: usize = 4;
 const CONTINUATION: &str = "↳";
 
 /// Returns the diffs: per file its path, then the changed lines. Long lines are cut.
-pub(in crate::view) fn diff_lines(diffs: &[FileDiff], width: u16, theme: Theme) -> Vec<Line<'static>> {
+pub(in crate::view) fn diff_lines(
+    diffs: &[FileDiff],
+    width: u16,
+    theme: Theme,
+) -> Vec<Line<'static>> {
     let columns = usize::from(width);
     let mut lines = Vec::new();
     for diff in diffs {
@@ -36,10 +42,20 @@ pub(in crate::view) fn file_diff_lines(
     theme: Theme,
 ) -> Vec<Line<'static>> {
     let has_numbers = diff.numbered && columns >= MIN_COLUMNS_FOR_NUMBERS;
-    let last = diff.hunks.iter().flat_map(|hunk| [hunk.old, hunk.new]).flatten().map(|[first, count]| first + count);
+    let last = diff
+        .hunks
+        .iter()
+        .flat_map(|hunk| [hunk.old, hunk.new])
+        .flatten()
+        .map(|[first, count]| first + count);
     let digits = last.max().unwrap_or_default().to_string().len().max(MIN_NUMBER_COLUMNS);
-    let mut writer =
-        DiffWriter { columns, is_wrapped, theme, digits: has_numbers.then_some(digits), lines: Vec::new() };
+    let mut writer = DiffWriter {
+        columns,
+        is_wrapped,
+        theme,
+        digits: has_numbers.then_some(digits),
+        lines: Vec::new(),
+    };
     let mut before: Option<&DiffHunk> = None;
     for hunk in &diff.hunks {
         writer.write_gap(before, hunk);
@@ -48,7 +64,9 @@ pub(in crate::view) fn file_diff_lines(
     }
     if let Some(cut) = &diff.cut {
         let missing = cut.missing_lines.map(|lines| format!("{lines} ")).unwrap_or_default();
-        writer.lines.push(Line::styled(format!("… {missing}lines are not shown"), theme.faint));
+        writer
+            .lines
+            .push(Line::styled(format!("… {missing}lines are not shown"), theme.faint));
     }
     writer.lines
 }
@@ -71,8 +89,15 @@ impl DiffWriter {
             (Some([first, count]), Some([next, _])) => next.saturating_sub(first + count),
             (_, _) => 0,
         };
-        let text = if unchanged > 0 { format!("⋯ {unchanged} lines unchanged") } else { "⋯".to_owned() };
-        let line = vec![Span::styled(self.gutter(None, None), self.theme.faint), Span::styled(text, self.theme.faint)];
+        let text = if unchanged > 0 {
+            format!("⋯ {unchanged} lines unchanged")
+        } else {
+            "⋯".to_owned()
+        };
+        let line = vec![
+            Span::styled(self.gutter(None, None), self.theme.faint),
+            Span::styled(text, self.theme.faint),
+        ];
         self.lines.push(Line::from(line));
     }
 
@@ -97,21 +122,29 @@ impl DiffWriter {
         let (sign, text) = line.split_at_checked(1).unwrap_or((" ", line));
         let text = expand_tabs(&to_printable_line(text));
         let room = self.columns.saturating_sub(gutter.chars().count() + 1).max(1);
-        let parts = if self.is_wrapped { wrap_exactly(&text, room) } else { vec![truncate_to_columns(&text, room)] };
+        let parts = if self.is_wrapped {
+            wrap_exactly(&text, room)
+        } else {
+            vec![truncate_to_columns(&text, room)]
+        };
         for (number, part) in parts.iter().enumerate() {
             let (gutter, sign) = if number == 0 {
                 (gutter.to_owned(), to_printable(sign))
             } else {
                 (self.gutter(None, None), CONTINUATION.to_owned())
             };
-            let spans = vec![Span::styled(gutter, self.theme.faint), Span::styled(format!("{sign}{part}"), style)];
+            let spans = vec![
+                Span::styled(gutter, self.theme.faint),
+                Span::styled(format!("{sign}{part}"), style),
+            ];
             self.lines.push(Line::from(spans));
         }
     }
 
     fn gutter(&self, old: Option<u64>, new: Option<u64>) -> String {
         let Some(digits) = self.digits else { return String::new() };
-        let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+        let number =
+            |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
         format!("{:>digits$} {:>digits$} │", number(old), number(new))
     }
 }

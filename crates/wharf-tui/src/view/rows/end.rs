@@ -7,8 +7,8 @@ use super::RowLayoutOptions;
 use crate::failures::{FailureKind, login_command};
 use crate::layout::FailureDetail;
 use crate::text::{
-    expand_tabs, format_cost, format_count, format_duration, to_printable, to_printable_line, truncate_to_columns,
-    wrap_plain,
+    expand_tabs, format_cost, format_count, format_duration, to_printable, to_printable_line,
+    truncate_to_columns, wrap_plain,
 };
 
 /// The last lines of the agent's stderr at a failure.
@@ -49,7 +49,11 @@ pub(super) fn turn_end_lines(end: &RowTurnEnd, look: &RowLayoutOptions<'_>) -> V
 }
 
 /// Returns the ways on after a failure: the command that helps, and the key that tries again.
-pub(in crate::view) fn describe_ways_on(kind: FailureKind, agent: &str, host_name: Option<&str>) -> String {
+pub(in crate::view) fn describe_ways_on(
+    kind: FailureKind,
+    agent: &str,
+    host_name: Option<&str>,
+) -> String {
     if kind != FailureKind::Login {
         return "Ctrl-X A tries again".to_owned();
     }
@@ -60,12 +64,21 @@ pub(in crate::view) fn describe_ways_on(kind: FailureKind, agent: &str, host_nam
     }
 }
 
-fn describe_end(end: &RowTurnEnd, kind: Option<FailureKind>, look: &RowLayoutOptions<'_>) -> Vec<String> {
+fn describe_end(
+    end: &RowTurnEnd,
+    kind: Option<FailureKind>,
+    look: &RowLayoutOptions<'_>,
+) -> Vec<String> {
     let mut parts = vec![end.outcome.as_str().replace('_', " ")];
     let is_told_below = kind.is_some() && look.context.failure == FailureDetail::InCard;
     // The agent's reason says more than the outcome unless the turn simply ended.
-    let has_own_reason = matches!(end.outcome, TurnOutcome::Stopped | TurnOutcome::Failed) && end.message.is_none();
-    if has_own_reason && !is_told_below && kind != Some(FailureKind::Login) && end.reason != end.outcome.as_str() {
+    let has_own_reason =
+        matches!(end.outcome, TurnOutcome::Stopped | TurnOutcome::Failed) && end.message.is_none();
+    if has_own_reason
+        && !is_told_below
+        && kind != Some(FailureKind::Login)
+        && end.reason != end.outcome.as_str()
+    {
         parts.push(to_printable(&end.reason).replace('_', " "));
     }
     let agent = to_printable(look.agent);
@@ -73,7 +86,8 @@ fn describe_end(end: &RowTurnEnd, kind: Option<FailureKind>, look: &RowLayoutOpt
         _ if is_told_below => {}
         Some(FailureKind::Login) => parts.push(format!("{agent} is not signed in")),
         Some(FailureKind::Limit) => {
-            let words = end.message.as_deref().map(|message| format!(": {}", to_printable(message)));
+            let words =
+                end.message.as_deref().map(|message| format!(": {}", to_printable(message)));
             parts.push(format!("{agent} has reached a limit{}", words.unwrap_or_default()));
         }
         Some(FailureKind::Start | FailureKind::Crash | FailureKind::Error) | None => {
@@ -87,7 +101,8 @@ fn describe_end(end: &RowTurnEnd, kind: Option<FailureKind>, look: &RowLayoutOpt
         parts.push(format!("{} of {} tool calls failed", end.tools.failed, end.tools.count));
     }
     if !end.files.is_empty() {
-        let (added, removed) = end.files.iter().fold((0, 0), |(a, r), file| (a + file.added, r + file.removed));
+        let (added, removed) =
+            end.files.iter().fold((0, 0), |(a, r), file| (a + file.added, r + file.removed));
         let word = if end.files.len() == 1 { "file" } else { "files" };
         parts.push(format!("{} {word} +{added} −{removed}", end.files.len()));
     }
@@ -101,7 +116,9 @@ fn describe_end(end: &RowTurnEnd, kind: Option<FailureKind>, look: &RowLayoutOpt
 fn describe_tokens(usage: &TokenUsage) -> Option<String> {
     let show_count = |count: u64| usage.mark_count(&format_count(count));
     match (usage.input, usage.output, usage.total) {
-        (Some(input), Some(output), _) => Some(format!("{} in, {} out", show_count(input), show_count(output))),
+        (Some(input), Some(output), _) => {
+            Some(format!("{} in, {} out", show_count(input), show_count(output)))
+        }
         (_, _, total) => total.map(|total| format!("{} tokens", show_count(total))),
     }
 }
@@ -118,7 +135,11 @@ mod tests {
 
     #[test]
     fn doubtful_numbers_are_marked() {
-        let usage = TokenUsage { input: Some(18_250), output: Some(900), ..TokenUsage::default() };
+        let usage = TokenUsage {
+            input: Some(18_250),
+            output: Some(900),
+            ..TokenUsage::default()
+        };
         let marked = TokenUsage { at_least: true, guessed: true, ..usage.clone() };
         let shown = [usage, marked].map(|usage| describe_tokens(&usage).unwrap());
         assert_eq!(shown, ["18.2k in, 900 out", "≥18.2k? in, ≥900? out"]);

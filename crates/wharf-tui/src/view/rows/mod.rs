@@ -48,7 +48,11 @@ impl RowLayoutOptions<'_> {
 /// Lays out a row as it stands among others. A hidden row has no lines.
 ///
 /// `earlier` is the layout of an older revision of the row with the same look.
-pub(crate) fn lay_out_row(row: &TranscriptRow, look: &RowLayoutOptions<'_>, earlier: Option<RowLayout>) -> RowLayout {
+pub(crate) fn lay_out_row(
+    row: &TranscriptRow,
+    look: &RowLayoutOptions<'_>,
+    earlier: Option<RowLayout>,
+) -> RowLayout {
     let context = look.context;
     let head = match &context.fold {
         RowFold::Hidden => return RowLayout::default(),
@@ -60,7 +64,9 @@ pub(crate) fn lay_out_row(row: &TranscriptRow, look: &RowLayoutOptions<'_>, earl
         RowFold::Shown => None,
     };
     let earlier = earlier.filter(|_| head.is_none() && context.indent == 0).map(|mut earlier| {
-        earlier.lines.drain(..usize::from(context.is_first_unread).min(earlier.lines.len()));
+        earlier
+            .lines
+            .drain(..usize::from(context.is_first_unread).min(earlier.lines.len()));
         earlier
     });
     let inner = RowLayoutOptions { width: look.width.saturating_sub(context.indent), ..*look };
@@ -95,31 +101,42 @@ fn indent_lines(mut layout: RowLayout, look: &RowLayoutOptions<'_>) -> RowLayout
     }
     if context.is_first_unread {
         let rule = format!("── new {}", "─".repeat(look.columns().saturating_sub(7)));
-        layout.lines.insert(0, Line::styled(truncate_to_columns(&rule, look.columns()), look.theme.wants));
+        layout
+            .lines
+            .insert(0, Line::styled(truncate_to_columns(&rule, look.columns()), look.theme.wants));
         layout.clock = layout.clock.map(|(line, since)| (line + 1, since));
     }
     layout
 }
 
 /// Lays out a row by itself. A row that is not for people (a notice of level `debug`) has no lines.
-fn lay_out_alone(row: &TranscriptRow, look: &RowLayoutOptions<'_>, earlier: Option<RowLayout>) -> RowLayout {
+fn lay_out_alone(
+    row: &TranscriptRow,
+    look: &RowLayoutOptions<'_>,
+    earlier: Option<RowLayout>,
+) -> RowLayout {
     let lines = match &row.body {
         RowBody::Prompt(prompt) => prompt::prompt_lines(prompt, &row.at, look),
-        RowBody::Message(message) => return text::lay_out_message(message, row.open, look, earlier),
+        RowBody::Message(message) => {
+            return text::lay_out_message(message, row.open, look, earlier);
+        }
         RowBody::Thought(thought) => text::thought_lines(thought, row, look),
         RowBody::Tool(tool) => return tool::lay_out_tool(tool, row, look),
         RowBody::Plan(plan) => plan_lines(plan, look),
         RowBody::Ask(ask) => ask::ask_lines(ask, look),
         RowBody::Notice(notice) => notice_lines(notice, look),
         RowBody::TurnEnd(end) => end::turn_end_lines(end, look),
-        RowBody::Unknown => wrap_plain(&to_printable(&row.summary), look.theme.plain, look.columns()),
+        RowBody::Unknown => {
+            wrap_plain(&to_printable(&row.summary), look.theme.plain, look.columns())
+        }
     };
     RowLayout { lines, ..RowLayout::default() }
 }
 
 fn plan_lines(plan: &RowPlan, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>> {
     let mark = if look.is_toggled { "▾" } else { "▸" };
-    let mut lines = vec![Line::styled(format!("{mark} Plan {}/{}", plan.done, plan.total), look.theme.faint)];
+    let mut lines =
+        vec![Line::styled(format!("{mark} Plan {}/{}", plan.done, plan.total), look.theme.faint)];
     if look.is_toggled {
         for entry in &plan.entries {
             let text = format!("  {} {}", plan_mark(&entry.status), to_printable(&entry.text));
@@ -145,7 +162,11 @@ fn notice_lines(notice: &RowNotice, look: &RowLayoutOptions<'_>) -> Vec<Line<'st
         NoticeLevel::Error => look.theme.bad,
         NoticeLevel::Info | NoticeLevel::Other(_) => look.theme.faint,
     };
-    let by = notice.by.as_ref().map(|by| format!(" · {}", prompt::actor_name(by))).unwrap_or_default();
+    let by = notice
+        .by
+        .as_ref()
+        .map(|by| format!(" · {}", prompt::actor_name(by)))
+        .unwrap_or_default();
     wrap_plain(&format!("─ {}{by}", to_printable(&notice.text)), style, look.columns())
 }
 
@@ -176,7 +197,9 @@ fn text_tail(part: &RowPart) -> Option<&str> {
 /// Names an image, a file or the rest of a text that is too long for its row.
 fn name_part(part: &RowPart) -> Option<String> {
     let name = match part {
-        RowPart::Text(text) => format!("[… {} in all · v shows it]", format_size(text.cut.as_ref()?.bytes)),
+        RowPart::Text(text) => {
+            format!("[… {} in all · v shows it]", format_size(text.cut.as_ref()?.bytes))
+        }
         RowPart::Blob(blob) => {
             let name = blob.name.as_deref().unwrap_or(&blob.media);
             format!("[{name}, {}, {}]", blob.mime, format_size(blob.bytes))

@@ -6,9 +6,17 @@ use wharf_api::{RowActor, RowPrompt};
 use super::{RowLayoutOptions, parts_text};
 use crate::text::{parse_millis, to_printable, wrap_plain};
 
-pub(super) fn prompt_lines(prompt: &RowPrompt, at: &str, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>> {
+pub(super) fn prompt_lines(
+    prompt: &RowPrompt,
+    at: &str,
+    look: &RowLayoutOptions<'_>,
+) -> Vec<Line<'static>> {
     let again = if prompt.again { " · again" } else { "" };
-    let edited = prompt.edited_by.as_ref().map(|by| format!(" · edited by {}", actor_name(by))).unwrap_or_default();
+    let edited = prompt
+        .edited_by
+        .as_ref()
+        .map(|by| format!(" · edited by {}", actor_name(by)))
+        .unwrap_or_default();
     let clock = parse_millis(at).map(|at| look.time_zone.format_clock(at)).unwrap_or_default();
     let head = format!("{} · {clock}{edited}{again}", actor_name(&prompt.by));
     let mut lines = vec![Line::default(), bar_line(Line::styled(head, look.theme.faint), look)];
@@ -23,7 +31,11 @@ pub(super) fn prompt_lines(prompt: &RowPrompt, at: &str, look: &RowLayoutOptions
 fn bar_line(line: Line<'static>, look: &RowLayoutOptions<'_>) -> Line<'static> {
     let style = line.style;
     let spans = line.spans.into_iter().map(|span| span.patch_style(style));
-    Line::from(std::iter::once(Span::styled("▌ ", look.theme.busy)).chain(spans).collect::<Vec<_>>())
+    Line::from(
+        std::iter::once(Span::styled("▌ ", look.theme.busy))
+            .chain(spans)
+            .collect::<Vec<_>>(),
+    )
 }
 
 /// Returns the name of a sender, in words that say what is known.

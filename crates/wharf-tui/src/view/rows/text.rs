@@ -7,7 +7,10 @@ use wharf_api::{RowPart, RowText, TranscriptRow};
 use super::markdown::lay_out_markdown;
 use super::{RowLayoutOptions, name_part, parts_text, text_tail};
 use crate::layout::RowLayout;
-use crate::text::{format_duration, parse_millis, to_printable, to_printable_lines, truncate_to_columns, wrap_plain};
+use crate::text::{
+    format_duration, parse_millis, to_printable, to_printable_lines, truncate_to_columns,
+    wrap_plain,
+};
 
 /// Lays out a message as markdown; images and files are named. Of an open message that grew, only the end is laid out.
 pub(super) fn lay_out_message(
@@ -39,11 +42,17 @@ pub(super) fn lay_out_message(
 }
 
 /// A thought is folded to how long it took and its first line.
-pub(super) fn thought_lines(thought: &RowText, row: &TranscriptRow, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>> {
+pub(super) fn thought_lines(
+    thought: &RowText,
+    row: &TranscriptRow,
+    look: &RowLayoutOptions<'_>,
+) -> Vec<Line<'static>> {
     let text = parts_text(&thought.parts);
     let mark = if look.is_toggled { "▾" } else { "▸" };
     let mut head = format!("{mark} {}", if row.open { "thinking" } else { "thought" });
-    let took = parse_millis(&row.changed_at).zip(parse_millis(&row.at)).map(|(end, start)| end.saturating_sub(start));
+    let took = parse_millis(&row.changed_at)
+        .zip(parse_millis(&row.at))
+        .map(|(end, start)| end.saturating_sub(start));
     if let Some(took) = took.filter(|took| !row.open && *took >= 1_000) {
         head.push_str(&format!(" · {}", format_duration(took)));
     }

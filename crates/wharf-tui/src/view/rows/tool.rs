@@ -6,8 +6,8 @@ use wharf_api::{RowTool, ToolState, TranscriptRow};
 use super::{RowLayoutOptions, diff_lines, parts_text};
 use crate::layout::{RowLayout, has_tool_failed};
 use crate::text::{
-    display_width, expand_tabs, format_duration, parse_millis, to_printable, to_printable_line, truncate_to_columns,
-    wrap_plain,
+    display_width, expand_tabs, format_duration, parse_millis, to_printable, to_printable_line,
+    truncate_to_columns, wrap_plain,
 };
 
 /// The last lines of the output of a tool call that failed or runs.
@@ -24,7 +24,11 @@ const KIND_COLUMNS: usize = 6;
 const MIN_TOLD_MILLIS: u64 = 1_000;
 
 /// Lays out a tool call. One that failed or runs shows the end of its output by itself.
-pub(super) fn lay_out_tool(tool: &RowTool, row: &TranscriptRow, look: &RowLayoutOptions<'_>) -> RowLayout {
+pub(super) fn lay_out_tool(
+    tool: &RowTool,
+    row: &TranscriptRow,
+    look: &RowLayoutOptions<'_>,
+) -> RowLayout {
     let is_open = tool.state.is_open();
     let has_failed = has_tool_failed(tool);
     let mut lines = vec![head_line(tool, row, has_failed, look)];
@@ -35,10 +39,17 @@ pub(super) fn lay_out_tool(tool: &RowTool, row: &TranscriptRow, look: &RowLayout
     } else if has_failed || is_open {
         lines.extend(output_lines(tool, TAIL_LINES, "Enter opens", look));
     }
-    if let Some(children) = tool.children.as_ref().filter(|children| !look.is_toggled && children.count > 0) {
-        let failed = if children.failed > 0 { format!(" · {} failed", children.failed) } else { String::new() };
+    if let Some(children) =
+        tool.children.as_ref().filter(|children| !look.is_toggled && children.count > 0)
+    {
+        let failed = if children.failed > 0 {
+            format!(" · {} failed", children.failed)
+        } else {
+            String::new()
+        };
         let word = if children.count == 1 { "step" } else { "steps" };
-        let text = format!("  └ {} {word}{failed} · {}", children.count, to_printable(&children.latest));
+        let text =
+            format!("  └ {} {word}{failed} · {}", children.count, to_printable(&children.latest));
         lines.push(Line::styled(truncate_to_columns(&text, look.columns()), look.theme.faint));
     }
     let clock = parse_millis(&tool.started_at).filter(|_| is_open).map(|since| (0, since));
@@ -46,17 +57,26 @@ pub(super) fn lay_out_tool(tool: &RowTool, row: &TranscriptRow, look: &RowLayout
 }
 
 /// The card in one line: mark, kind, subject, and on the right the changed lines, the exit code and the time.
-fn head_line(tool: &RowTool, row: &TranscriptRow, has_failed: bool, look: &RowLayoutOptions<'_>) -> Line<'static> {
+fn head_line(
+    tool: &RowTool,
+    row: &TranscriptRow,
+    has_failed: bool,
+    look: &RowLayoutOptions<'_>,
+) -> Line<'static> {
     let theme = look.theme;
     let (mark, style) = match &tool.state {
         _ if has_failed => ("✗", theme.bad),
         ToolState::Completed => ("✓", theme.good),
         ToolState::Cancelled | ToolState::CutOff => ("–", theme.faint),
-        ToolState::Pending | ToolState::Running | ToolState::Paused | ToolState::Failed | ToolState::Other(_) => {
-            ("»", theme.busy)
-        }
+        ToolState::Pending
+        | ToolState::Running
+        | ToolState::Paused
+        | ToolState::Failed
+        | ToolState::Other(_) => ("»", theme.busy),
     };
-    let kind = kind_word(tool).map(|word| format!("{word:<KIND_COLUMNS$} ")).unwrap_or_default();
+    let kind = kind_word(tool)
+        .map(|word| format!("{word:<KIND_COLUMNS$} "))
+        .unwrap_or_default();
     let facts = describe_facts(tool);
     let room = look.columns().saturating_sub(2 + display_width(&kind));
     let right = if tool.state.is_open() { CLOCK_COLUMNS } else { display_width(&facts) };
@@ -107,7 +127,10 @@ fn describe_subject(tool: &RowTool, row: &TranscriptRow) -> String {
 fn describe_facts(tool: &RowTool) -> String {
     let mut facts = Vec::new();
     if !tool.diffs.is_empty() {
-        let (added, removed) = tool.diffs.iter().fold((0, 0), |(a, r), diff| (a + diff.added, r + diff.removed));
+        let (added, removed) = tool
+            .diffs
+            .iter()
+            .fold((0, 0), |(a, r), diff| (a + diff.added, r + diff.removed));
         facts.push(format!("+{added} −{removed}"));
     }
     if let Some(output) = &tool.output {
@@ -124,8 +147,14 @@ fn describe_facts(tool: &RowTool) -> String {
         | ToolState::Failed
         | ToolState::Other(_) => {}
     }
-    let took = tool.ended_at.as_deref().and_then(parse_millis).zip(parse_millis(&tool.started_at));
-    let took = took.map(|(end, start)| end.saturating_sub(start)).filter(|took| *took >= MIN_TOLD_MILLIS);
+    let took = tool
+        .ended_at
+        .as_deref()
+        .and_then(parse_millis)
+        .zip(parse_millis(&tool.started_at));
+    let took = took
+        .map(|(end, start)| end.saturating_sub(start))
+        .filter(|took| *took >= MIN_TOLD_MILLIS);
     facts.extend(took.map(format_duration));
     facts.join(" · ")
 }
@@ -142,25 +171,41 @@ fn input_lines(tool: &RowTool, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>
         text.push_str(&format!("[input of {} bytes]", cut.bytes));
     }
     let all: Vec<&str> = text.lines().collect();
-    let mut lines: Vec<Line<'static>> = all.iter().take(MAX_INPUT_LINES).map(|line| barred_line(line, look)).collect();
+    let mut lines: Vec<Line<'static>> =
+        all.iter().take(MAX_INPUT_LINES).map(|line| barred_line(line, look)).collect();
     if all.len() > MAX_INPUT_LINES {
-        lines.push(barred_line(&format!("… {} more lines · v shows all", all.len() - MAX_INPUT_LINES), look));
+        lines.push(barred_line(
+            &format!("… {} more lines · v shows all", all.len() - MAX_INPUT_LINES),
+            look,
+        ));
     }
     lines
 }
 
 /// Returns the last lines of the output, each behind a bar, and how many there are above them.
-fn output_lines(tool: &RowTool, limit: usize, hint: &str, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>> {
+fn output_lines(
+    tool: &RowTool,
+    limit: usize,
+    hint: &str,
+    look: &RowLayoutOptions<'_>,
+) -> Vec<Line<'static>> {
     let live = look.live.map(|live| live.text.as_str());
     let output = tool.output.as_ref().filter(|output| !output.text.trim().is_empty());
     let text = live.or(output.map(|output| output.text.as_str()));
     let text = text.map_or_else(|| parts_text(&tool.parts), str::to_owned);
     let all: Vec<&str> = text.trim_end().lines().collect();
     let skipped = all.len().saturating_sub(limit);
-    let missing = output.filter(|_| live.is_none()).and_then(|output| output.cut.as_ref()?.missing_lines).unwrap_or(0);
+    let missing = output
+        .filter(|_| live.is_none())
+        .and_then(|output| output.cut.as_ref()?.missing_lines)
+        .unwrap_or(0);
     let mut lines: Vec<Line<'static>> = Vec::new();
     if let Some(error) = tool.error.as_deref().filter(|_| all.is_empty()) {
-        lines.extend(wrap_plain(&format!("  │ {}", to_printable(error)), look.theme.bad, look.columns()));
+        lines.extend(wrap_plain(
+            &format!("  │ {}", to_printable(error)),
+            look.theme.bad,
+            look.columns(),
+        ));
     }
     let above = u64::try_from(skipped).unwrap_or_default() + missing;
     if above > 0 {

@@ -45,12 +45,24 @@ struct FieldChoice {
 impl FormField {
     /// Reads the schema of one property.
     pub(super) fn read(name: &str, schema: &Value, is_required: bool) -> Self {
-        let text = |member: &str| schema[member].as_str().filter(|text| !text.trim().is_empty()).map(ToOwned::to_owned);
+        let text = |member: &str| {
+            schema[member]
+                .as_str()
+                .filter(|text| !text.trim().is_empty())
+                .map(ToOwned::to_owned)
+        };
         let kind = read_kind(schema);
         let default = schema.get("default").filter(|value| kind.takes(value)).cloned();
         let title = text("title");
         let description = text("description");
-        Self { name: name.to_owned(), title, description, kind, is_required, default }
+        Self {
+            name: name.to_owned(),
+            title,
+            description,
+            kind,
+            is_required,
+            default,
+        }
     }
 
     /// Returns the value that a text means, or why it means none.
@@ -63,7 +75,9 @@ impl FormField {
                 "n" | "no" | "false" => Ok(false.into()),
                 _ => Err(format!("{text} is neither yes nor no", text = quote(text))),
             },
-            FieldKind::Number { is_whole, min, max } => read_number(text.trim(), *is_whole, *min, *max),
+            FieldKind::Number { is_whole, min, max } => {
+                read_number(text.trim(), *is_whole, *min, *max)
+            }
             FieldKind::Json => wharf_json::read_own(text.as_bytes())
                 .map_err(|error| format!("{text} is no JSON: {error}", text = quote(text))),
         }
@@ -71,7 +85,11 @@ impl FormField {
 
     /// Returns title and description, if the agent gave any.
     pub(super) fn heading(&self) -> Option<String> {
-        let words: Vec<&str> = [&self.title, &self.description].into_iter().flatten().map(String::as_str).collect();
+        let words: Vec<&str> = [&self.title, &self.description]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
         (!words.is_empty()).then(|| to_printable(&words.join(": ")))
     }
 
@@ -79,8 +97,9 @@ impl FormField {
     pub(super) fn choice_lines(&self) -> Vec<String> {
         let FieldKind::Choice(choices) = &self.kind else { return Vec::new() };
         let listed = choices.iter().take(MAX_LISTED_CHOICES).enumerate();
-        let mut lines: Vec<String> =
-            listed.map(|(place, choice)| format!("      {}) {}", place + 1, choice.describe())).collect();
+        let mut lines: Vec<String> = listed
+            .map(|(place, choice)| format!("      {}) {}", place + 1, choice.describe()))
+            .collect();
         if choices.len() > MAX_LISTED_CHOICES {
             lines.push(format!("      … {} more", choices.len() - MAX_LISTED_CHOICES));
         }
@@ -94,12 +113,20 @@ impl FormField {
             FieldKind::Choice(_) => "a number or a name of these".to_owned(),
             FieldKind::YesNo => "yes or no".to_owned(),
             FieldKind::Number { is_whole, min, max } => {
-                format!("a {}number{}", if *is_whole { "whole " } else { "" }, describe_range(*min, *max))
+                format!(
+                    "a {}number{}",
+                    if *is_whole { "whole " } else { "" },
+                    describe_range(*min, *max)
+                )
             }
             FieldKind::Json => "JSON".to_owned(),
         };
         let optional = if self.is_required || self.default.is_some() { "" } else { ", optional" };
-        let default = self.default.as_ref().map(|value| format!(" [{}]", show_value(value))).unwrap_or_default();
+        let default = self
+            .default
+            .as_ref()
+            .map(|value| format!(" [{}]", show_value(value)))
+            .unwrap_or_default();
         format!("{} ({hint}{optional}){default}", to_printable(&self.name))
     }
 }
@@ -133,7 +160,8 @@ fn read_kind(schema: &Value) -> FieldKind {
     }
     let kind = &schema["type"];
     // An optional value may be allowed to be null.
-    let among_several = || kind.as_array()?.iter().filter_map(Value::as_str).find(|word| *word != "null");
+    let among_several =
+        || kind.as_array()?.iter().filter_map(Value::as_str).find(|word| *word != "null");
     let word = kind.as_str().or_else(among_several);
     let min = schema["minimum"].as_f64();
     let max = schema["maximum"].as_f64();
@@ -157,10 +185,20 @@ fn read_choices(schema: &Value) -> Vec<FieldChoice> {
     let names = list("enumNames");
     if !values.is_empty() {
         let names = names.iter().map(title).chain(std::iter::repeat(None));
-        return values.iter().cloned().zip(names).map(|(value, title)| FieldChoice { value, title }).collect();
+        return values
+            .iter()
+            .cloned()
+            .zip(names)
+            .map(|(value, title)| FieldChoice { value, title })
+            .collect();
     }
     let alternatives = if list("oneOf").is_empty() { list("anyOf") } else { list("oneOf") };
-    let choice = |one: &Value| Some(FieldChoice { value: one.get("const")?.clone(), title: title(&one["title"]) });
+    let choice = |one: &Value| {
+        Some(FieldChoice {
+            value: one.get("const")?.clone(),
+            title: title(&one["title"]),
+        })
+    };
     // Alternatives without a constant are no choice between values.
     alternatives.iter().map(choice).collect::<Option<Vec<_>>>().unwrap_or_default()
 }
@@ -168,8 +206,12 @@ fn read_choices(schema: &Value) -> Vec<FieldChoice> {
 fn read_text(text: &str, min_length: u64, max_length: Option<u64>) -> Result<Value, String> {
     let length = text.chars().count() as u64;
     match max_length {
-        _ if length < min_length => Err(format!("it has {length} characters, and at least {min_length} are needed")),
-        Some(max) if length > max => Err(format!("it has {length} characters, and at most {max} are allowed")),
+        _ if length < min_length => {
+            Err(format!("it has {length} characters, and at least {min_length} are needed"))
+        }
+        Some(max) if length > max => {
+            Err(format!("it has {length} characters, and at most {max} are allowed"))
+        }
         Some(_) | None => Ok(text.into()),
     }
 }
@@ -178,23 +220,40 @@ fn read_text(text: &str, min_length: u64, max_length: Option<u64>) -> Result<Val
 fn read_choice(text: &str, choices: &[FieldChoice]) -> Result<Value, String> {
     let text = text.trim();
     let low = text.to_lowercase();
-    let is_titled = |choice: &&FieldChoice| choice.title.as_ref().is_some_and(|title| title.to_lowercase() == low);
+    let is_titled = |choice: &&FieldChoice| {
+        choice.title.as_ref().is_some_and(|title| title.to_lowercase() == low)
+    };
     let exact = choices.iter().find(|choice| plain_text(&choice.value) == text);
-    let named = exact.or_else(|| choices.iter().find(|choice| plain_text(&choice.value).to_lowercase() == low));
+    let named = exact
+        .or_else(|| choices.iter().find(|choice| plain_text(&choice.value).to_lowercase() == low));
     let found = named.or_else(|| choices.iter().find(is_titled));
     let numbered = || choices.get(text.parse::<usize>().ok()?.checked_sub(1)?);
-    let offered = || choices.iter().take(MAX_LISTED_CHOICES).map(|choice| show_value(&choice.value));
+    let offered =
+        || choices.iter().take(MAX_LISTED_CHOICES).map(|choice| show_value(&choice.value));
     found.or_else(numbered).map(|choice| choice.value.clone()).ok_or_else(|| {
         let offered = offered().collect::<Vec<_>>().join(", ");
         format!("{text} is none of: {offered}", text = quote(text))
     })
 }
 
-fn read_number(text: &str, is_whole: bool, min: Option<f64>, max: Option<f64>) -> Result<Value, String> {
-    let whole = text.parse::<i64>().map(Number::from).or_else(|_| text.parse::<u64>().map(Number::from)).ok();
+fn read_number(
+    text: &str,
+    is_whole: bool,
+    min: Option<f64>,
+    max: Option<f64>,
+) -> Result<Value, String> {
+    let whole = text
+        .parse::<i64>()
+        .map(Number::from)
+        .or_else(|_| text.parse::<u64>().map(Number::from))
+        .ok();
     let broken = || text.parse::<f64>().ok().and_then(Number::from_f64).filter(|_| !is_whole);
     let Some(number) = whole.or_else(broken) else {
-        return Err(format!("{text} is no {}number", if is_whole { "whole " } else { "" }, text = quote(text)));
+        return Err(format!(
+            "{text} is no {}number",
+            if is_whole { "whole " } else { "" },
+            text = quote(text)
+        ));
     };
     let value = number.as_f64().unwrap_or_default();
     if min.is_some_and(|min| value < min) || max.is_some_and(|max| value > max) {

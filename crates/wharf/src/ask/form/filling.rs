@@ -36,7 +36,9 @@ impl FormFilling {
 
     /// Returns the instruction that is shown before the first field.
     pub(crate) fn instruction() -> String {
-        format!("  A form: Enter takes the value in brackets, {DECLINE_WORD} (or Ctrl-D) declines it.")
+        format!(
+            "  A form: Enter takes the value in brackets, {DECLINE_WORD} (or Ctrl-D) declines it."
+        )
     }
 
     /// Returns the question for the present field.

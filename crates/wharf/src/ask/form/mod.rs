@@ -27,7 +27,12 @@ impl Form {
         let mut fields = Vec::with_capacity(properties.len());
         for name in &required {
             let is_known = fields.iter().any(|field: &FormField| field.name == *name);
-            fields.extend(properties.get(*name).filter(|_| !is_known).map(|known| FormField::read(name, known, true)));
+            fields.extend(
+                properties
+                    .get(*name)
+                    .filter(|_| !is_known)
+                    .map(|known| FormField::read(name, known, true)),
+            );
         }
         let optional = properties.iter().filter(|(name, _)| !required.contains(&name.as_str()));
         fields.extend(optional.map(|(name, known)| FormField::read(name, known, false)));
@@ -39,7 +44,10 @@ impl Form {
         let mut content = Map::new();
         for pair in pairs {
             let Some((name, text)) = pair.split_once('=') else {
-                return Err(format!("{pair} is no value of a form; write NAME=VALUE", pair = quote(pair)));
+                return Err(format!(
+                    "{pair} is no value of a form; write NAME=VALUE",
+                    pair = quote(pair)
+                ));
             };
             let Some(field) = self.fields.iter().find(|field| field.name == name) else {
                 return Err(format!(
@@ -58,9 +66,13 @@ impl Form {
                 content.insert(field.name.clone(), default.clone());
             }
         }
-        let is_missing = |field: &FormField| field.is_required && !content.contains_key(&field.name);
+        let is_missing =
+            |field: &FormField| field.is_required && !content.contains_key(&field.name);
         if self.fields.iter().any(is_missing) {
-            return Err(format!("the form also needs: {}; write NAME=VALUE", self.join_names(is_missing)));
+            return Err(format!(
+                "the form also needs: {}; write NAME=VALUE",
+                self.join_names(is_missing)
+            ));
         }
         Ok(Value::Object(content))
     }

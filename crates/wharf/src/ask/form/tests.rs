@@ -41,7 +41,11 @@ fn fields_are_asked_for_one_by_one_with_required_fields_first() {
     let first = filling.question();
     assert_eq!(
         first.lines,
-        ["  1/5 Database: It keeps the rows", "      1) sqlite (SQLite)", "      2) postgres (PostgreSQL)"]
+        [
+            "  1/5 Database: It keeps the rows",
+            "      1) sqlite (SQLite)",
+            "      2) postgres (PostgreSQL)"
+        ]
     );
     assert_eq!(first.prompt, "  db (a number or a name of these) [sqlite]: ");
     assert_eq!(prompt(filling.take_line("2")), "  count (a whole number from 1 to 9): ");
@@ -58,7 +62,10 @@ fn empty_line_takes_the_default_or_leaves_an_optional_field_out() {
         fill(&["", "3", "", "", ""]),
         FormStep::Filled(json!({ "db": "sqlite", "count": 3, "ratio": 0.5, "tests": true }))
     );
-    assert_eq!(prompt(fill(&["", ""])), "  a value is needed; count (a whole number from 1 to 9): ");
+    assert_eq!(
+        prompt(fill(&["", ""])),
+        "  a value is needed; count (a whole number from 1 to 9): "
+    );
 }
 
 #[test]
@@ -136,7 +143,8 @@ fn schemas_of_other_shapes_are_read_as_far_as_they_are_known() {
 
 #[test]
 fn texts_of_the_agent_cannot_move_the_terminal() {
-    let schema = json!({ "properties": { "a\u{1b}[2Jb": { "title": "c\u{1b}[2Jd", "enum": ["e\u{7}f"] } } });
+    let schema =
+        json!({ "properties": { "a\u{1b}[2Jb": { "title": "c\u{1b}[2Jd", "enum": ["e\u{7}f"] } } });
     let form = Form::read(&schema).unwrap();
     let shown = form.to_lines().concat() + &form.describe_pairs();
     assert!(!shown.contains(|c: char| c.is_control()), "{shown:?}");

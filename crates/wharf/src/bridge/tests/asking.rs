@@ -6,14 +6,18 @@ use super::{S, Seen, Stage, seen};
 use crate::stdio_pump::StdioBridge;
 
 fn ask(id: u64, call: &str, event: Option<u64>) -> String {
-    let meta = event.map(|event| format!(r#""_meta":{{"wharf":{{"eventId":"3-{event}"}}}},"#)).unwrap_or_default();
+    let meta = event
+        .map(|event| format!(r#""_meta":{{"wharf":{{"eventId":"3-{event}"}}}},"#))
+        .unwrap_or_default();
     format!(
         r#"{{"jsonrpc":"2.0","id":{id},"method":"session/request_permission","params":{{{meta}"sessionId":"{S}","toolCall":{{"toolCallId":"{call}"}}}}}}"#
     )
 }
 
 fn answer(id: u64) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"outcome":{{"outcome":"selected","optionId":"yes"}}}}}}"#)
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"result":{{"outcome":{{"outcome":"selected","optionId":"yes"}}}}}}"#
+    )
 }
 
 fn cancel(id: u64) -> String {
@@ -67,7 +71,11 @@ fn a_malformed_answer_fails_the_request_that_it_names_under_the_hosts_id() {
     let told = stage.line(r#"{"jsonrpc":"2.0","id":2,"id":2,"result":{}}"#);
     assert_eq!(told.host.len(), 1, "{told:?}");
     let failed = told.to_host(0);
-    assert_eq!((&failed["id"], &failed["error"]["code"]), (&1.into(), &(-32603).into()), "{failed}");
+    assert_eq!(
+        (&failed["id"], &failed["error"]["code"]),
+        (&1.into(), &(-32603).into()),
+        "{failed}"
+    );
     assert!(stage.line(&answer(2)).nothing(), "it has its answer");
 }
 
@@ -95,7 +103,11 @@ fn ask_that_is_over_is_withdrawn_when_an_unanswered_request_joins_its_session_ag
             r#"{{"jsonrpc":"2.0","id":3,"method":"{method}","params":{{"sessionId":"{S}","cwd":"/","mcpServers":[]}}}}"#
         ));
         let again = stage.reconnect();
-        assert_eq!((again.host.len(), &again.to_host(0)["method"]), (1, &method.into()), "{again:?}");
+        assert_eq!(
+            (again.host.len(), &again.to_host(0)["method"]),
+            (1, &method.into()),
+            "{again:?}"
+        );
         let joined = stage.frame(r#"{"jsonrpc":"2.0","id":3,"result":{}}"#);
         assert_eq!(joined.client.len(), 1, "{joined:?}");
         assert_eq!(joined.host.len(), 1, "{method} has no marker");
@@ -139,7 +151,11 @@ fn answer_that_was_given_while_the_host_was_away_reaches_the_next_host() {
     assert!(stage.line(&answer(1)).nothing());
     stage.host = 2;
     let greeting = stage.connect();
-    assert_eq!(greeting.client, Vec::<String>::new(), "no ask is over because the host was replaced");
+    assert_eq!(
+        greeting.client,
+        Vec::<String>::new(),
+        "no ask is over because the host was replaced"
+    );
     let id = greeting.to_host(0)["id"].to_string();
     let attach = stage.frame(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
     let marker = stage.attached(&attach);
@@ -155,7 +171,8 @@ fn requests_of_a_session_that_is_gone_are_cancelled() {
     stage.frame(&ask(1, "a", Some(1)));
     let attach = stage.restart();
     let id = attach.to_host(0)["id"].to_string();
-    let refusal = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32001,"message":"none"}}}}"#);
+    let refusal =
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32001,"message":"none"}}}}"#);
     assert_eq!(stage.frame(&refusal).client, [cancel(1)]);
 }
 

@@ -48,7 +48,11 @@ impl Stage {
 
     /// Connected, and nothing was said yet.
     fn with(session: Option<&str>) -> Self {
-        let options = BridgeOptions { name: "me".to_owned(), session: session.map(ToOwned::to_owned), cwd: None };
+        let options = BridgeOptions {
+            name: "me".to_owned(),
+            session: session.map(ToOwned::to_owned),
+            cwd: None,
+        };
         let mut stage = Self { bridge: Bridge::new(options), host: 1, events: 0 };
         assert!(stage.connect().nothing());
         stage
@@ -57,7 +61,9 @@ impl Stage {
     /// With a session that the client has made.
     fn opened() -> Self {
         let mut stage = Self::new();
-        stage.line(&json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {} }).to_string());
+        stage.line(
+            &json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {} }).to_string(),
+        );
         stage.frame(r#"{"jsonrpc":"2.0","id":0,"result":{}}"#);
         stage.line(r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/"}}"#);
         stage.frame(r#"{"jsonrpc":"2.0","id":1,"result":{"sessionId":"sess_1"}}"#);
@@ -81,7 +87,10 @@ impl Stage {
 
     fn chunk_of(&mut self, text: &str, event: u64) -> Seen {
         let meta = format!(r#""_meta":{{"wharf":{{"eventId":"3-{event}"}}}},"#);
-        self.frame(&update(&meta, &format!(r#""sessionUpdate":"agent_message_chunk","content":"{text}""#)))
+        self.frame(&update(
+            &meta,
+            &format!(r#""sessionUpdate":"agent_message_chunk","content":"{text}""#),
+        ))
     }
 
     fn prompt(&mut self, id: u64, text: &str) -> Seen {
@@ -92,7 +101,10 @@ impl Stage {
     }
 
     fn connect(&mut self) -> Seen {
-        seen(self.bridge.handle_connected(AcpHostFacts { pid: Some(self.host), ..AcpHostFacts::default() }))
+        seen(
+            self.bridge
+                .handle_connected(AcpHostFacts { pid: Some(self.host), ..AcpHostFacts::default() }),
+        )
     }
 
     fn lose(&mut self) -> Seen {
@@ -124,10 +136,14 @@ impl Stage {
 }
 
 fn update(meta: &str, body: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{{{meta}"sessionId":"{S}","update":{{{body}}}}}}}"#)
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"session/update","params":{{{meta}"sessionId":"{S}","update":{{{body}}}}}}}"#
+    )
 }
 
 fn seen(step: BridgeStep) -> Seen {
-    let text = |frames: Vec<Bytes>| frames.iter().map(|frame| String::from_utf8_lossy(frame).into_owned()).collect();
+    let text = |frames: Vec<Bytes>| {
+        frames.iter().map(|frame| String::from_utf8_lossy(frame).into_owned()).collect()
+    };
     Seen { client: text(step.to_client), host: text(step.to_host) }
 }

@@ -42,7 +42,10 @@ fn event_ids_are_asked_for_and_taken_out_again() {
             r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"_meta":{"wharf":{"clientId":"me","eventIds":true}},"x":1.0}}"#
         ]
     );
-    assert_eq!(stage.chunk("a").client, [update("", r#""sessionUpdate":"agent_message_chunk","content":"a""#)]);
+    assert_eq!(
+        stage.chunk("a").client,
+        [update("", r#""sessionUpdate":"agent_message_chunk","content":"a""#)]
+    );
 }
 
 #[test]
@@ -53,7 +56,10 @@ fn a_client_that_can_log_in_in_a_terminal_has_this_program_to_run_there() {
         )
     };
     let told = Stage::new().line(&hello(""));
-    assert_eq!(told.host, [hello(r#""_meta":{"wharf":{"terminalAuth":true,"clientId":"me","eventIds":true}},"#)]);
+    assert_eq!(
+        told.host,
+        [hello(r#""_meta":{"wharf":{"terminalAuth":true,"clientId":"me","eventIds":true}},"#)]
+    );
 }
 
 #[test]
@@ -67,8 +73,14 @@ fn a_client_that_asks_for_event_ids_keeps_them() {
 #[test]
 fn a_prompt_gets_a_key_unless_it_has_one() {
     let mut stage = Stage::opened();
-    assert_eq!(stage.prompt(2, "a").to_host(0)["params"]["_meta"]["wharf"]["idempotencyKey"], "me-1");
-    assert_eq!(stage.prompt(3, "a").to_host(0)["params"]["_meta"]["wharf"]["idempotencyKey"], "me-2");
+    assert_eq!(
+        stage.prompt(2, "a").to_host(0)["params"]["_meta"]["wharf"]["idempotencyKey"],
+        "me-1"
+    );
+    assert_eq!(
+        stage.prompt(3, "a").to_host(0)["params"]["_meta"]["wharf"]["idempotencyKey"],
+        "me-2"
+    );
     let line = format!(
         r#"{{"jsonrpc":"2.0","id":4,"method":"session/prompt","params":{{"sessionId":"{S}","prompt":[],"_meta":{{"wharf":{{"idempotencyKey":"k"}}}}}}}}"#
     );
@@ -87,7 +99,10 @@ fn session_new_resumes_the_session_of_the_option() {
         ]
     );
     let answer = stage.frame(r#"{"jsonrpc":"2.0","id":"n","result":{"modes":{"a":1.0}}}"#);
-    assert_eq!(answer.client, [r#"{"jsonrpc":"2.0","id":"n","result":{"sessionId":"sess_1","modes":{"a":1.0}}}"#]);
+    assert_eq!(
+        answer.client,
+        [r#"{"jsonrpc":"2.0","id":"n","result":{"sessionId":"sess_1","modes":{"a":1.0}}}"#]
+    );
 }
 
 #[test]
@@ -106,12 +121,20 @@ fn lines_wait_for_the_host_in_order_and_up_to_a_limit() {
     stage.lose();
     for number in 0..MAX_WAITING_LINES {
         assert!(stage.bridge.has_room());
-        assert!(stage.line(&format!(r#"{{"jsonrpc":"2.0","method":"_n","params":{number}}}"#)).nothing());
+        assert!(
+            stage
+                .line(&format!(r#"{{"jsonrpc":"2.0","method":"_n","params":{number}}}"#))
+                .nothing()
+        );
     }
     assert!(!stage.bridge.has_room());
     let sent = stage.connect().host;
     assert_eq!(sent.len(), MAX_WAITING_LINES);
-    assert!(sent.iter().enumerate().all(|(at, line)| line.ends_with(&format!("\"params\":{at}}}"))));
+    assert!(
+        sent.iter()
+            .enumerate()
+            .all(|(at, line)| line.ends_with(&format!("\"params\":{at}}}")))
+    );
     assert!(stage.bridge.has_room());
 }
 
@@ -121,18 +144,28 @@ fn a_message_over_the_limit_of_the_host_is_not_sent_again() {
     stage.line(r#"{"jsonrpc":"2.0","id":7,"method":"session/list"}"#);
     stage.prompt(8, "too large");
     let out = seen(stage.bridge.handle_disconnected(DisconnectCause::MessageTooLarge));
-    assert_eq!((out.to_client(0)["id"].as_u64(), out.to_client(0)["error"]["code"].as_i64()), (Some(8), Some(-32600)));
+    assert_eq!(
+        (out.to_client(0)["id"].as_u64(), out.to_client(0)["error"]["code"].as_i64()),
+        (Some(8), Some(-32600))
+    );
 }
 
 #[test]
 fn the_environment_goes_with_initialize_and_with_nothing_else() {
     let mut stage = Stage::new();
     let environment = [("PATH".to_owned(), "/a \"b\"".to_owned())].into();
-    stage.bridge.handle_connected(AcpHostFacts { environment, ..AcpHostFacts::default() });
-    let sent = stage.line(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#);
+    stage
+        .bridge
+        .handle_connected(AcpHostFacts { environment, ..AcpHostFacts::default() });
+    let sent = stage
+        .line(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#);
     let wharf = &sent.to_host(0)["params"]["_meta"]["wharf"];
-    assert_eq!(*wharf, serde_json::json!({ "clientId": "me", "env": { "PATH": "/a \"b\"" }, "eventIds": true }));
+    assert_eq!(
+        *wharf,
+        serde_json::json!({ "clientId": "me", "env": { "PATH": "/a \"b\"" }, "eventIds": true })
+    );
     stage.frame(r#"{"jsonrpc":"2.0","id":0,"result":{}}"#);
-    let new = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#;
+    let new =
+        r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#;
     assert_eq!(stage.line(new).host, [new]);
 }

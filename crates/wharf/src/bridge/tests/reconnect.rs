@@ -5,7 +5,12 @@ use serde_json::{Value, json};
 use super::{S, Stage, update};
 
 fn methods(frames: &[String]) -> Vec<String> {
-    let method = |frame: &String| serde_json::from_str::<Value>(frame).unwrap()["method"].as_str().unwrap().to_owned();
+    let method = |frame: &String| {
+        serde_json::from_str::<Value>(frame).unwrap()["method"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
     frames.iter().map(method).collect()
 }
 
@@ -23,7 +28,10 @@ fn sessions_are_attached_after_the_last_event_and_the_client_sees_nothing_of_it(
     let attach = stage.frame(r#"{"jsonrpc":"2.0","id":"wharf-bridge-1","result":{}}"#);
     assert!(attach.client.is_empty());
     let params = &attach.to_host(0)["params"];
-    assert_eq!((params["historyPolicy"].as_str(), params["afterEventId"].as_str()), (Some("after_event"), Some("3-2")));
+    assert_eq!(
+        (params["historyPolicy"].as_str(), params["afterEventId"].as_str()),
+        (Some("after_event"), Some("3-2"))
+    );
     assert_eq!(params["sessionId"], S);
     assert!(stage.attached(&attach).nothing());
     assert_eq!(stage.chunk("c").client.len(), 1);
@@ -35,7 +43,10 @@ fn a_session_of_which_nothing_was_seen_is_shown_from_its_beginning() {
     stage.prompt(2, "hello");
     let attach = stage.restart();
     let params = &attach.to_host(0)["params"];
-    assert_eq!((params["historyPolicy"].as_str(), params["historyDelivery"].as_str()), (Some("full"), Some("stream")));
+    assert_eq!(
+        (params["historyPolicy"].as_str(), params["historyDelivery"].as_str()),
+        (Some("full"), Some("stream"))
+    );
     stage.attached(&attach);
     // The client knows its own prompt; that of another it does not.
     let prompt = |text: &str| {
@@ -50,14 +61,21 @@ fn a_session_of_which_nothing_was_seen_is_shown_from_its_beginning() {
 #[test]
 fn a_joined_session_of_which_nothing_was_seen_goes_on_from_now() {
     let mut stage = Stage::opened();
-    stage.line(r#"{"jsonrpc":"2.0","id":2,"method":"session/close","params":{"sessionId":"sess_1"}}"#);
+    stage.line(
+        r#"{"jsonrpc":"2.0","id":2,"method":"session/close","params":{"sessionId":"sess_1"}}"#,
+    );
     stage.frame(r#"{"jsonrpc":"2.0","id":2,"result":{}}"#);
-    stage.line(r#"{"jsonrpc":"2.0","id":3,"method":"session/resume","params":{"sessionId":"sess_2"}}"#);
+    stage.line(
+        r#"{"jsonrpc":"2.0","id":3,"method":"session/resume","params":{"sessionId":"sess_2"}}"#,
+    );
     stage.frame(r#"{"jsonrpc":"2.0","id":3,"result":{}}"#);
     let attach = stage.restart();
     assert_eq!(attach.host.len(), 1, "the closed one is not attached");
     let meta = json!({ "wharf": { "multiClientUpdates": false, "serves": true } });
-    assert_eq!(attach.to_host(0)["params"], json!({ "sessionId": "sess_2", "historyPolicy": "none", "_meta": meta }));
+    assert_eq!(
+        attach.to_host(0)["params"],
+        json!({ "sessionId": "sess_2", "historyPolicy": "none", "_meta": meta })
+    );
 }
 
 #[test]
@@ -79,14 +97,19 @@ fn a_prompt_without_an_answer_is_sent_again_with_its_key_and_answered_once() {
 #[test]
 fn unanswered_requests_are_resent_if_they_can_be_repeated() {
     let mut stage = Stage::opened();
-    for (id, method) in [(10, "session/list"), (11, "session/new"), (12, "_vendor/launch"), (13, "authenticate")] {
+    for (id, method) in
+        [(10, "session/list"), (11, "session/new"), (12, "_vendor/launch"), (13, "authenticate")]
+    {
         stage.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{}}}}"#));
     }
     let attach = stage.restart();
     let out = stage.attached(&attach);
     assert_eq!(methods(&out.host), ["session/list", "authenticate"]);
     let refused: Vec<Value> = (0..out.client.len()).map(|at| out.to_client(at)).collect();
-    assert_eq!(refused.iter().map(|error| error["id"].as_u64().unwrap()).collect::<Vec<_>>(), [11, 12]);
+    assert_eq!(
+        refused.iter().map(|error| error["id"].as_u64().unwrap()).collect::<Vec<_>>(),
+        [11, 12]
+    );
     assert!(refused.iter().all(|error| error["error"]["data"]["reason"] == "host_restarted"));
 }
 
@@ -102,7 +125,9 @@ fn lines_wait_until_the_sessions_are_attached() {
     let attach = stage.frame(r#"{"jsonrpc":"2.0","id":"wharf-bridge-1","result":{}}"#);
     assert!(stage.prompt(5, "said before the attach was answered").nothing());
     let sent = stage.attached(&attach);
-    let ids: Vec<u64> = (0..sent.host.len()).map(|at| sent.to_host(at)["id"].as_u64().unwrap()).collect();
+    let ids: Vec<u64> = (0..sent.host.len())
+        .map(|at| sent.to_host(at)["id"].as_u64().unwrap())
+        .collect();
     assert_eq!(ids, [2, 3, 4, 5]);
 }
 
@@ -130,10 +155,14 @@ fn asked(stage: &mut Stage) -> Value {
 fn a_client_gets_after_a_reconnect_what_it_got_before_and_serves_what_it_served() {
     let mut stage = Stage::opened();
     assert_eq!(asked(&mut stage), json!({ "multiClientUpdates": false, "serves": true }));
-    stage.line(r#"{"jsonrpc":"2.0","id":2,"method":"session/attach","params":{"sessionId":"sess_1"}}"#);
+    stage.line(
+        r#"{"jsonrpc":"2.0","id":2,"method":"session/attach","params":{"sessionId":"sess_1"}}"#,
+    );
     stage.frame(r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"sess_1"}}"#);
     assert_eq!(asked(&mut stage), json!({ "multiClientUpdates": true, "serves": true }));
-    stage.line(r#"{"jsonrpc":"2.0","id":3,"method":"session/load","params":{"sessionId":"sess_1"}}"#);
+    stage.line(
+        r#"{"jsonrpc":"2.0","id":3,"method":"session/load","params":{"sessionId":"sess_1"}}"#,
+    );
     stage.frame(r#"{"jsonrpc":"2.0","id":3,"result":{}}"#);
     assert_eq!(asked(&mut stage), json!({ "multiClientUpdates": false, "serves": true }));
 
@@ -141,7 +170,9 @@ fn a_client_gets_after_a_reconnect_what_it_got_before_and_serves_what_it_served(
     let wish = r#""_meta":{"wharf":{"multiClientUpdates":true}}"#;
     stage.line(&format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{{wish}}}}}"#));
     stage.frame(r#"{"jsonrpc":"2.0","id":0,"result":{}}"#);
-    stage.line(r#"{"jsonrpc":"2.0","id":1,"method":"session/attach","params":{"sessionId":"sess_1"}}"#);
+    stage.line(
+        r#"{"jsonrpc":"2.0","id":1,"method":"session/attach","params":{"sessionId":"sess_1"}}"#,
+    );
     stage.frame(r#"{"jsonrpc":"2.0","id":1,"result":{"sessionId":"sess_1"}}"#);
     assert_eq!(asked(&mut stage), json!({ "multiClientUpdates": true, "serves": false }));
 }
@@ -173,26 +204,43 @@ fn an_answer_says_where_to_go_on_from_and_the_client_does_not_see_it() {
             r#"{"_meta":{"wharf":{"eventId":"3-7"}},"sessionId":"sess_1","x":1.10}"#,
         ),
         ("session/load", "{}", r#"{"_meta":{"wharf":{"eventId":"3-7"}}}"#),
-        ("session/resume", r#"{"_meta":{"a":[ ]}}"#, r#"{"_meta":{"wharf":{"eventId":"3-7"},"a":[ ]}}"#),
-        ("session/load", r#"{"_meta":{"wharf":{"s":1}}}"#, r#"{"_meta":{"wharf":{"eventId":"3-7","s":1}}}"#),
+        (
+            "session/resume",
+            r#"{"_meta":{"a":[ ]}}"#,
+            r#"{"_meta":{"wharf":{"eventId":"3-7"},"a":[ ]}}"#,
+        ),
+        (
+            "session/load",
+            r#"{"_meta":{"wharf":{"s":1}}}"#,
+            r#"{"_meta":{"wharf":{"eventId":"3-7","s":1}}}"#,
+        ),
         ("session/load", r#"{"_meta":{"wharf":{}}}"#, r#"{"_meta":{"wharf":{"eventId":"3-7" }}}"#),
     ];
     for (number, (method, plain, told)) in cases.into_iter().enumerate() {
         let event = format!("3-7{number}");
         let id = number + 10;
-        stage.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"sessionId":"sess_1"}}}}"#));
+        stage.line(&format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"sessionId":"sess_1"}}}}"#
+        ));
         let answer = |result: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
         assert_eq!(stage.frame(&answer(&told.replace("3-7", &event))).client, [answer(plain)]);
         let attach = stage.restart();
         let params = &attach.to_host(0)["params"];
-        assert_eq!((&params["historyPolicy"], &params["afterEventId"]), (&json!("after_event"), &json!(event)));
+        assert_eq!(
+            (&params["historyPolicy"], &params["afterEventId"]),
+            (&json!("after_event"), &json!(event))
+        );
         stage.attached(&attach);
     }
     // The host's answer to the bridge itself says so too.
     let attach = stage.restart();
     let id = attach.to_host(0)["id"].to_string();
     let result = r#"{"_meta":{"wharf":{"eventId":"4-2"}},"historyPolicy":"full"}"#;
-    assert!(stage.frame(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)).nothing());
+    assert!(
+        stage
+            .frame(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#))
+            .nothing()
+    );
     assert_eq!(stage.restart().to_host(0)["params"]["afterEventId"], "4-2");
 }
 
@@ -200,7 +248,9 @@ fn an_answer_says_where_to_go_on_from_and_the_client_does_not_see_it() {
 fn interrupted_load_continues_after_the_last_frame() {
     let mut stage = Stage::opened();
     stage.chunk("live");
-    stage.line(r#"{"jsonrpc":"2.0","id":2,"method":"session/load","params":{"sessionId":"sess_1"}}"#);
+    stage.line(
+        r#"{"jsonrpc":"2.0","id":2,"method":"session/load","params":{"sessionId":"sess_1"}}"#,
+    );
     for event in 1..=3 {
         assert_eq!(stage.chunk_of("replayed", event).client.len(), 1);
     }
@@ -224,7 +274,10 @@ fn a_session_that_does_not_come_back_is_tried_again_when_it_is_needed() {
     let refused = stage.frame(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#));
     assert_eq!(refused.client, [format!(r#"{{"jsonrpc":"2.0","id":2,"error":{error}}}"#)]);
     let attach = stage.prompt(3, "now?");
-    assert_eq!((methods(&attach.host), attach.client.len()), (vec!["session/attach".to_owned()], 0));
+    assert_eq!(
+        (methods(&attach.host), attach.client.len()),
+        (vec!["session/attach".to_owned()], 0)
+    );
     assert_eq!(attach.to_host(0)["params"]["afterEventId"], "3-1");
     assert_eq!(methods(&stage.attached(&attach).host), ["session/prompt"]);
 }
@@ -235,7 +288,9 @@ fn forgotten_session_is_refused_by_the_host() {
     stage.prompt(2, "cut");
     let attach = stage.restart();
     let id = attach.to_host(0)["id"].to_string();
-    let again = stage.frame(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32001,"message":"none"}}}}"#));
+    let again = stage.frame(&format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32001,"message":"none"}}}}"#
+    ));
     assert_eq!((methods(&again.host), again.client.len()), (vec!["session/prompt".to_owned()], 0));
 }
 

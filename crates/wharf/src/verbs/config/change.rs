@@ -8,7 +8,9 @@ use wharf_api::{ReloadReceipt, SettingSource};
 use wharf_host::{Config, ConfigKey, ConfigSources};
 
 use crate::client::HostCall;
-use crate::config_file::{ConfigFileEditor, FileMistake, StartBase, check_text, differs_in_address, read_value};
+use crate::config_file::{
+    ConfigFileEditor, FileMistake, StartBase, check_text, differs_in_address, read_value,
+};
 use crate::exit::{Exit, Failure};
 use crate::global::GlobalOptions;
 use crate::start_check::RunningHost;
@@ -17,7 +19,9 @@ use crate::{connect, output};
 
 /// Returns where the file is or would be.
 pub(super) fn file_path(global: &GlobalOptions) -> anyhow::Result<PathBuf> {
-    global.refuse_remote("the configuration file is on the host's own machine; log in there to change it")?;
+    global.refuse_remote(
+        "the configuration file is on the host's own machine; log in there to change it",
+    )?;
     let file = global.config_path()?;
     std::path::absolute(&file).with_context(|| format!("finding {}", file.display()))
 }
@@ -82,14 +86,19 @@ struct FileState {
 
 impl FileState {
     fn of(editor: &ConfigFileEditor, base: &StartBase) -> Self {
-        Self { text: editor.text().to_owned(), mistake: editor.check(base).err() }
+        Self {
+            text: editor.text().to_owned(),
+            mistake: editor.check(base).err(),
+        }
     }
 }
 
 /// Refuses a change that keeps a host from starting. If the file kept it from that already, for the
 /// same reason, a note says so.
 fn judge_change(before: &FileState, after: &FileState) -> Result<(), Failure> {
-    let refused = |mistake: &FileMistake, advice: &str| Failure::new(Exit::Usage, format!("{mistake}{advice}"));
+    let refused = |mistake: &FileMistake, advice: &str| {
+        Failure::new(Exit::Usage, format!("{mistake}{advice}"))
+    };
     match (&before.mistake, &after.mistake) {
         (_, None) => Ok(()),
         (Some(FileMistake::Settings(_)), Some(mistake @ FileMistake::Settings(_))) => {
@@ -107,16 +116,21 @@ fn judge_change(before: &FileState, after: &FileState) -> Result<(), Failure> {
 }
 
 /// How a file is mended that was invalid already.
-const EDIT_ADVICE: &str = "\nmend the file: wharf config edit, or remove a key: wharf config unset KEY";
+const EDIT_ADVICE: &str =
+    "\nmend the file: wharf config edit, or remove a key: wharf config unset KEY";
 /// How settings are changed that need each other.
-const TOGETHER_ADVICE: &str =
-    "\nnothing is changed; settings that need each other go together: wharf config set KEY VALUE KEY VALUE";
+const TOGETHER_ADVICE: &str = "\nnothing is changed; settings that need each other go together: wharf config set KEY VALUE KEY VALUE";
 
 /// Returns the circumstances of a start on this machine.
 async fn find_start_base(global: &GlobalOptions) -> anyhow::Result<StartBase> {
     let Config { state_dir, program, .. } = serve::base_config(global)?;
     let running = RunningHost::find(global).await;
-    Ok(StartBase { state_dir, program, variables: wharf_host::own_variables(), running })
+    Ok(StartBase {
+        state_dir,
+        program,
+        variables: wharf_host::own_variables(),
+        running,
+    })
 }
 
 /// Returns the error without the value, which is a secret, whatever part of the program quotes it.
@@ -151,7 +165,9 @@ pub(super) async fn unset(global: &GlobalOptions, paths: &[String]) -> anyhow::R
     }
     editor.save()?;
     drop(editor);
-    removed.iter().for_each(|path| output::print_line(&format!("{path} is not set any more")));
+    removed
+        .iter()
+        .for_each(|path| output::print_line(&format!("{path} is not set any more")));
     if is_mended {
         judge_change(&before, &after)?;
         return reload_running_host(global, &file).await;
@@ -161,12 +177,19 @@ pub(super) async fn unset(global: &GlobalOptions, paths: &[String]) -> anyhow::R
 
 fn read_stdin() -> anyhow::Result<String> {
     let mut text = String::new();
-    std::io::stdin().lock().read_to_string(&mut text).context("reading the value from stdin")?;
+    std::io::stdin()
+        .lock()
+        .read_to_string(&mut text)
+        .context("reading the value from stdin")?;
     Ok(text.trim_end_matches(['\n', '\r']).to_owned())
 }
 
 /// Says whether the values of the file count, and when.
-async fn report_effect(global: &GlobalOptions, paths: &[&str], file: &Path) -> anyhow::Result<Exit> {
+async fn report_effect(
+    global: &GlobalOptions,
+    paths: &[&str],
+    file: &Path,
+) -> anyhow::Result<Exit> {
     let here = serve::load_config(global)?.describe_settings();
     let changed = here.settings.iter().filter(|setting| paths.contains(&setting.key.as_str()));
     for setting in changed.filter(|setting| setting.source == SettingSource::Environment) {
@@ -209,7 +232,8 @@ pub(super) async fn edit(global: &GlobalOptions) -> anyhow::Result<Exit> {
     std::fs::write(&copy, editor.text()).with_context(|| format!("writing {}", copy.display()))?;
     loop {
         connect::run_editor(&copy)?;
-        let text = std::fs::read_to_string(&copy).with_context(|| format!("reading {}", copy.display()))?;
+        let text = std::fs::read_to_string(&copy)
+            .with_context(|| format!("reading {}", copy.display()))?;
         if text == editor.text() {
             output::print_note("nothing was changed");
             return Ok(Exit::Ok);
@@ -238,28 +262,36 @@ pub(super) async fn edit(global: &GlobalOptions) -> anyhow::Result<Exit> {
 
 pub(super) async fn check(global: &GlobalOptions, named: Option<&Path>) -> anyhow::Result<Exit> {
     let file = match named {
-        Some(file) => std::path::absolute(file).with_context(|| format!("finding {}", file.display()))?,
+        Some(file) => {
+            std::path::absolute(file).with_context(|| format!("finding {}", file.display()))?
+        }
         None => file_path(global)?,
     };
     let is_named = named.is_some() || global.config_file().is_some();
     let text = match std::fs::read_to_string(&file) {
         Ok(text) => Some(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && is_named => {
-            return Err(Failure::new(Exit::Usage, format!("there is no file {}", file.display())).into());
+            return Err(
+                Failure::new(Exit::Usage, format!("there is no file {}", file.display())).into()
+            );
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return Err(error).with_context(|| format!("reading {}", file.display())),
     };
     // Variables count too; an invalid one keeps a host from starting.
     let base = find_start_base(global).await?;
-    check_text(text.as_deref().unwrap_or_default(), &file, &base).map_err(|mistake| mistake.to_failure())?;
+    check_text(text.as_deref().unwrap_or_default(), &file, &base)
+        .map_err(|mistake| mistake.to_failure())?;
     let sources = ConfigSources::new(Some(file.clone()), false, &base.variables)?;
     for warning in sources.load()?.warnings {
         output::print_note(&format!("note: {warning}"));
     }
     match text {
         Some(_) => output::print_line(&format!("{} is right", file.display())),
-        None => output::print_line(&format!("there is no {}: every setting has its default", file.display())),
+        None => output::print_line(&format!(
+            "there is no {}: every setting has its default",
+            file.display()
+        )),
     }
     Ok(Exit::Ok)
 }
@@ -274,7 +306,12 @@ mod tests {
     fn base() -> StartBase {
         let state_dir = PathBuf::from("/nonexistent");
         let program = PathBuf::from("/bin/sh");
-        StartBase { state_dir, program, variables: Vec::new(), running: RunningHost::default() }
+        StartBase {
+            state_dir,
+            program,
+            variables: Vec::new(),
+            running: RunningHost::default(),
+        }
     }
 
     /// Sets the keys in a file with this text. Returns the text afterwards.
@@ -297,7 +334,8 @@ mod tests {
     #[test]
     fn change_that_mends_one_mistake_and_makes_another_is_refused() {
         let invalid = "ask_timeout = \"soon\"\n";
-        let refused = set_in(invalid, &[("ask_timeout", "1h"), ("listen", "127.0.0.1")]).unwrap_err();
+        let refused =
+            set_in(invalid, &[("ask_timeout", "1h"), ("listen", "127.0.0.1")]).unwrap_err();
         assert!(refused.contains("is not an address"), "{refused}");
         let other = TcpListener::bind("127.0.0.1:0").unwrap();
         let listen = format!("listen = \"{}\"\n", other.local_addr().unwrap());

@@ -36,13 +36,18 @@ impl SettingsView {
         }
     }
 
-    pub(crate) async fn of_host(global: &GlobalOptions, client: &HostClient) -> anyhow::Result<Self> {
+    pub(crate) async fn of_host(
+        global: &GlobalOptions,
+        client: &HostClient,
+    ) -> anyhow::Result<Self> {
         let current = client.fetch_json(&HostCall::get("/host/settings")).await?;
         // A file with a mistake is told by the host.
         let here = if global.is_remote()? {
             None
         } else {
-            super::super::serve::load_config(global).ok().map(|config| config.describe_settings())
+            super::super::serve::load_config(global)
+                .ok()
+                .map(|config| config.describe_settings())
         };
         Ok(Self { current, here, running: true })
     }
@@ -52,14 +57,22 @@ impl SettingsView {
         let here = self.here.as_ref()?.settings.iter().find(|here| here.key == setting.key);
         match here {
             Some(here) if here.value == setting.value => None,
-            Some(here) => Some(format!("{} ({})", here.value.as_deref().unwrap_or("unset"), describe_source(here))),
+            Some(here) => Some(format!(
+                "{} ({})",
+                here.value.as_deref().unwrap_or("unset"),
+                describe_source(here)
+            )),
             None => Some("unset".to_owned()),
         }
     }
 
     /// Returns the variables of the host's start that are not set here, or to something else.
     pub(crate) fn stale_variables(&self) -> Vec<String> {
-        let by_variable = self.current.settings.iter().filter(|setting| setting.source == SettingSource::Environment);
+        let by_variable = self
+            .current
+            .settings
+            .iter()
+            .filter(|setting| setting.source == SettingSource::Environment);
         let stale = by_variable.filter(|setting| self.differs_here(setting).is_some());
         let mut names: Vec<String> = stale.filter_map(|setting| setting.set_by.clone()).collect();
         names.dedup();
@@ -68,7 +81,9 @@ impl SettingsView {
 
     /// Returns a note about a setting: a change that waits, or another value here.
     fn note(&self, setting: &HostSetting) -> String {
-        let shown = |value: &str| if value.is_empty() { "the default".to_owned() } else { value.to_owned() };
+        let shown = |value: &str| {
+            if value.is_empty() { "the default".to_owned() } else { value.to_owned() }
+        };
         match (&setting.waiting, self.differs_here(setting)) {
             (Some(waiting), _) => format!("waits for a restart: {}", shown(waiting)),
             (None, Some(here)) => format!("here: {here}"),
@@ -84,14 +99,23 @@ fn describe_source(setting: &HostSetting) -> String {
     }
 }
 
-pub(super) async fn list_settings(global: &GlobalOptions, changed: bool, as_json: bool) -> anyhow::Result<Exit> {
+pub(super) async fn list_settings(
+    global: &GlobalOptions,
+    changed: bool,
+    as_json: bool,
+) -> anyhow::Result<Exit> {
     let mut view = SettingsView::load(global).await?;
     if changed {
-        let notes: Vec<bool> = view.current.settings.iter().map(|setting| !view.note(setting).is_empty()).collect();
-        let mut noted = notes.into_iter();
-        view.current
+        let notes: Vec<bool> = view
+            .current
             .settings
-            .retain(|setting| noted.next().unwrap_or(false) || setting.source != SettingSource::Default);
+            .iter()
+            .map(|setting| !view.note(setting).is_empty())
+            .collect();
+        let mut noted = notes.into_iter();
+        view.current.settings.retain(|setting| {
+            noted.next().unwrap_or(false) || setting.source != SettingSource::Default
+        });
     }
     if as_json {
         output::print_line(&to_json(&view)?.to_string());
@@ -153,9 +177,15 @@ fn format_settings(screen: Screen, view: &SettingsView) -> Vec<String> {
     for setting in &view.current.settings {
         let is_default = setting.source == SettingSource::Default;
         table.add_row([
-            styled_cell(if is_default { TextStyle::Plain } else { TextStyle::Strong }, &setting.key),
+            styled_cell(
+                if is_default { TextStyle::Plain } else { TextStyle::Strong },
+                &setting.key,
+            ),
             plain_cell(truncate_to_columns(setting.value.as_deref().unwrap_or("–"), value_width)),
-            styled_cell(if is_default { TextStyle::Faint } else { TextStyle::Plain }, describe_source(setting)),
+            styled_cell(
+                if is_default { TextStyle::Faint } else { TextStyle::Plain },
+                describe_source(setting),
+            ),
             styled_cell(TextStyle::Wants, view.note(setting)),
         ]);
     }
@@ -164,26 +194,38 @@ fn format_settings(screen: Screen, view: &SettingsView) -> Vec<String> {
 
 /// Returns the columns that a value may take, so that a row with its key and source fits into one line.
 fn value_width(screen: Screen, settings: &[HostSetting]) -> usize {
-    let widest = |width: fn(&HostSetting) -> usize| settings.iter().map(width).max().unwrap_or_default();
+    let widest =
+        |width: fn(&HostSetting) -> usize| settings.iter().map(width).max().unwrap_or_default();
     let key = widest(|setting| display_width(&setting.key));
     let source = widest(|setting| display_width(&describe_source(setting)));
     screen.width.saturating_sub(key + source + 2 * COLUMN_GAP).max(MIN_VALUE_WIDTH)
 }
 
-pub(super) async fn print_setting(global: &GlobalOptions, key: &str, as_json: bool) -> anyhow::Result<Exit> {
+pub(super) async fn print_setting(
+    global: &GlobalOptions,
+    key: &str,
+    as_json: bool,
+) -> anyhow::Result<Exit> {
     if wharf_host::ConfigKey::find(key).is_none() {
         return Err(Failure::new(Exit::NotFound, wharf_host::unknown_key(key)).into());
     }
     let view = SettingsView::load(global).await?;
     let found = view.current.settings.iter().find(|setting| setting.key == key);
     if as_json {
-        let found = found.ok_or_else(|| Failure::new(Exit::NotFound, format!("{key} is not set")))?;
+        let found =
+            found.ok_or_else(|| Failure::new(Exit::NotFound, format!("{key} is not set")))?;
         output::print_line(&serde_json::to_string(found)?);
         return Ok(Exit::Ok);
     }
     match found.and_then(|setting| setting.value.as_deref()) {
         Some(value) => output::print_line(&without_quotes(value)),
-        None => return Err(Failure::new(Exit::NotFound, format!("{key} is not set and has no default")).into()),
+        None => {
+            return Err(Failure::new(
+                Exit::NotFound,
+                format!("{key} is not set and has no default"),
+            )
+            .into());
+        }
     }
     if let Some(note) = found.map(|setting| view.note(setting)).filter(|note| !note.is_empty()) {
         output::print_note(&note);
@@ -212,11 +254,11 @@ mod tests {
         let lines = format_settings(Screen { width: 80, ..Screen::TERMINAL }, &view);
         let wide: Vec<&String> = lines.iter().filter(|line| display_width(line) > 80).collect();
         assert_eq!(wide, Vec::<&String>::new());
-        assert!(
-            lines
-                .iter()
-                .any(|line| line.starts_with("ask_timeout ") && line.contains("\"1h\"") && line.ends_with("file"))
-        );
-        assert!(lines.iter().any(|line| line.starts_with("hosts ") && line.contains('…') && line.ends_with("file")));
+        assert!(lines.iter().any(|line| line.starts_with("ask_timeout ")
+            && line.contains("\"1h\"")
+            && line.ends_with("file")));
+        assert!(lines.iter().any(|line| line.starts_with("hosts ")
+            && line.contains('…')
+            && line.ends_with("file")));
     }
 }

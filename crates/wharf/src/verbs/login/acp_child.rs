@@ -28,7 +28,10 @@ pub(super) struct RpcFailure {
 impl RpcFailure {
     fn from_response(error: &Value) -> Self {
         let code = error["code"].as_i64().and_then(|code| i32::try_from(code).ok());
-        let message = error["message"].as_str().unwrap_or("the agent answered with an error").to_owned();
+        let message = error["message"]
+            .as_str()
+            .unwrap_or("the agent answered with an error")
+            .to_owned();
         Self { code, message }
     }
 }
@@ -41,18 +44,25 @@ impl From<anyhow::Error> for RpcFailure {
 
 impl AcpChild {
     pub(super) fn start(global: &GlobalOptions, agent: &str) -> anyhow::Result<Self> {
-        let command = global.own_command(&["acp".to_owned(), "--agent".to_owned(), agent.to_owned()])?;
+        let command =
+            global.own_command(&["acp".to_owned(), "--agent".to_owned(), agent.to_owned()])?;
         let mut child = start_acp_child(&command)?;
         let stdin = child.stdin.take().context("opening the stdin of wharf acp")?;
         let stdout = child.stdout.take().context("opening the stdout of wharf acp")?;
-        Ok(Self { stdin, lines: BufReader::new(stdout).lines(), _child: child, requests: 0 })
+        Ok(Self {
+            stdin,
+            lines: BufReader::new(stdout).lines(),
+            _child: child,
+            requests: 0,
+        })
     }
 
     /// Sends `initialize` as a client that can run a login in a terminal, and returns the result.
     pub(super) async fn initialize(&mut self) -> Result<Value, RpcFailure> {
         let capabilities = json!({ "auth": { "terminal": true } });
         let info = json!({ "name": "wharf login", "version": env!("CARGO_PKG_VERSION") });
-        let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": info });
+        let params =
+            json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": info });
         self.request("initialize", params).await
     }
 
@@ -65,7 +75,8 @@ impl AcpChild {
     pub(super) async fn open_and_delete_session(&mut self) -> Result<(), RpcFailure> {
         let cwd = std::env::current_dir().context("finding the current directory")?;
         let opened = self.request("session/new", json!({ "cwd": cwd, "mcpServers": [] })).await?;
-        let deleted = json!({ "sessionId": opened["sessionId"], "_meta": { "wharf": { "force": true } } });
+        let deleted =
+            json!({ "sessionId": opened["sessionId"], "_meta": { "wharf": { "force": true } } });
         self.request("session/delete", deleted).await.map(drop)
     }
 
@@ -76,9 +87,15 @@ impl AcpChild {
         let sent = self.stdin.write_all(format!("{frame}\n").as_bytes()).await;
         sent.with_context(|| format!("sending {method}"))?;
         loop {
-            let line = self.lines.next_line().await.with_context(|| format!("reading the answer to {method}"))?;
-            let line = line.with_context(|| format!("wharf acp ended before it answered {method}"))?;
-            let answer: Value = wharf_json::read_bytes(line.as_bytes()).context("reading a message of wharf acp")?;
+            let line = self
+                .lines
+                .next_line()
+                .await
+                .with_context(|| format!("reading the answer to {method}"))?;
+            let line =
+                line.with_context(|| format!("wharf acp ended before it answered {method}"))?;
+            let answer: Value = wharf_json::read_bytes(line.as_bytes())
+                .context("reading a message of wharf acp")?;
             if answer["id"] != id || answer.get("method").is_some() {
                 continue;
             }

@@ -24,7 +24,12 @@ pub(super) enum LoginKind {
 impl LoginMethod {
     /// Reads the ways to log in from the result of `initialize`.
     pub(super) fn list(initialized: &Value) -> Vec<Self> {
-        initialized["authMethods"].as_array().into_iter().flatten().filter_map(Self::read).collect()
+        initialized["authMethods"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Self::read)
+            .collect()
     }
 
     fn read(method: &Value) -> Option<Self> {
@@ -32,7 +37,12 @@ impl LoginMethod {
         let id = text(&method["id"])?;
         let kind = match method["type"].as_str() {
             Some("terminal") => LoginKind::Terminal {
-                arguments: method["args"].as_array().into_iter().flatten().filter_map(text).collect(),
+                arguments: method["args"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(text)
+                    .collect(),
                 env: method["env"]
                     .as_object()
                     .into_iter()
@@ -41,7 +51,12 @@ impl LoginMethod {
                     .collect(),
             },
             Some("env_var") => LoginKind::Variables(
-                method["vars"].as_array().into_iter().flatten().filter_map(|var| text(&var["name"])).collect(),
+                method["vars"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|var| text(&var["name"]))
+                    .collect(),
             ),
             Some(_) | None => LoginKind::Agent,
         };

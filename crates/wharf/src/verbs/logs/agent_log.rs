@@ -16,12 +16,18 @@ const MAX_PAGE_LINES: usize = 5_000;
 /// How long one call waits for lines. After it, the state of the session is looked at.
 const WAIT: &str = "5s";
 
-pub(super) async fn show_agent_log(global: &GlobalOptions, verb: &LogsVerb, id: &str) -> anyhow::Result<Exit> {
+pub(super) async fn show_agent_log(
+    global: &GlobalOptions,
+    verb: &LogsVerb,
+    id: &str,
+) -> anyhow::Result<Exit> {
     let client = global.connect_client().await?;
     let screen = global.screen();
     let session = session_ref::find_session(&client, Some(id)).await?;
     let path = url_path(&["sessions", &session.id, "logs"]);
-    let answer = client.send_call(&HostCall::get(format!("{path}?limit={}", verb.lines.min(MAX_PAGE_LINES)))).await?;
+    let answer = client
+        .send_call(&HostCall::get(format!("{path}?limit={}", verb.lines.min(MAX_PAGE_LINES))))
+        .await?;
     if verb.json && !verb.follow {
         output::print_line(answer.text().trim_end());
         return Ok(Exit::Ok);
@@ -34,7 +40,9 @@ pub(super) async fn show_agent_log(global: &GlobalOptions, verb: &LogsVerb, id: 
         return follow_lines(&client, screen, verb.json, (&session.id, &path), page.next).await;
     }
     if page.lines.is_empty() && screen.terminal {
-        output::print_note("the agent has written nothing beside the protocol since the host was started");
+        output::print_note(
+            "the agent has written nothing beside the protocol since the host was started",
+        );
     }
     Ok(Exit::Ok)
 }

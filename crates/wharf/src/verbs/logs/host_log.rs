@@ -43,7 +43,9 @@ pub(super) async fn show_host_log(global: &GlobalOptions, verb: &LogsVerb) -> an
 async fn find_log_file(global: &GlobalOptions) -> anyhow::Result<PathBuf> {
     let usual = global.state_dir()?.join(LOG_FILE_NAME);
     let Ok(client) = global.connect_if_running().await else { return Ok(usual) };
-    let Ok(host) = client.fetch_json::<HostInfo>(&HostCall::get("/host")).await else { return Ok(usual) };
+    let Ok(host) = client.fetch_json::<HostInfo>(&HostCall::get("/host")).await else {
+        return Ok(usual);
+    };
     match host.log_file {
         Some(file) => Ok(Path::new(&file).to_owned()),
         None => {
@@ -65,7 +67,9 @@ async fn follow_log(mut follower: LogFollower, screen: Screen, json: bool) -> an
 
 /// Prints the lines. Returns false if the reader is gone.
 fn print_lines(screen: Screen, json: bool, lines: &[String]) -> bool {
-    let to_text = |line: &String| if json { json!({ "line": line }).to_string() } else { format_line(screen, line) };
+    let to_text = |line: &String| {
+        if json { json!({ "line": line }).to_string() } else { format_line(screen, line) }
+    };
     lines.iter().all(|line| output::try_print_line(&to_text(line)).is_ok())
 }
 
@@ -81,7 +85,9 @@ fn format_line(screen: Screen, line: &str) -> String {
         _ => return line,
     };
     match line.split_once(level) {
-        Some((time, rest)) => format!("{}{}{rest}", screen.paint(TextStyle::Faint, time), screen.paint(style, level)),
+        Some((time, rest)) => {
+            format!("{}{}{rest}", screen.paint(TextStyle::Faint, time), screen.paint(style, level))
+        }
         None => line,
     }
 }
@@ -94,7 +100,10 @@ mod tests {
     fn only_the_time_and_the_level_have_a_colour() {
         let colour = Screen { colour: true, ..Screen::TERMINAL };
         let line = "2026-11-16T03:20:11.412Z  WARN odd \x1b[2JWARN";
-        assert_eq!(format_line(colour, line), "\x1b[2m2026-11-16T03:20:11.412Z  \x1b[0m\x1b[1;33mWARN\x1b[0m odd WARN");
+        assert_eq!(
+            format_line(colour, line),
+            "\x1b[2m2026-11-16T03:20:11.412Z  \x1b[0m\x1b[1;33mWARN\x1b[0m odd WARN"
+        );
         assert_eq!(format_line(Screen::PIPE, line), "2026-11-16T03:20:11.412Z  WARN odd WARN");
         assert_eq!(format_line(colour, "{\"level\":\"INFO\"}"), "{\"level\":\"INFO\"}");
     }

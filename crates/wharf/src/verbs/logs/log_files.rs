@@ -17,16 +17,24 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const MAX_CHUNK_BYTES: u64 = 1 << 20;
 
 /// Returns the last lines of the log, and what follows them. There is nothing to follow if the newest file is missing.
-pub(super) fn read_last_lines(path: &Path, count: usize) -> anyhow::Result<(Vec<String>, Option<LogFollower>)> {
+pub(super) fn read_last_lines(
+    path: &Path,
+    count: usize,
+) -> anyhow::Result<(Vec<String>, Option<LogFollower>)> {
     let mut lines: VecDeque<String> = VecDeque::new();
     let mut follower = LogFollower::new(path);
     for (place, mut file) in open_files(path)?.into_iter().enumerate() {
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).with_context(|| format!("reading {}", path.display()))?;
+        file.read_to_end(&mut bytes)
+            .with_context(|| format!("reading {}", path.display()))?;
         // A line that the host is just writing belongs to the lines that follow.
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let room = count.saturating_sub(lines.len());
-        split_lines(&bytes[..whole]).into_iter().rev().take(room).for_each(|line| lines.push_front(line));
+        split_lines(&bytes[..whole])
+            .into_iter()
+            .rev()
+            .take(room)
+            .for_each(|line| lines.push_front(line));
         if place == 0 {
             follower.partial = bytes.split_off(whole);
             follower.file = Some(file);
@@ -42,8 +50,14 @@ pub(super) fn read_last_lines(path: &Path, count: usize) -> anyhow::Result<(Vec<
 /// Opens the files of a log, the newest first, each once: the host may rotate them meanwhile.
 fn open_files(path: &Path) -> anyhow::Result<Vec<File>> {
     let mut files: Vec<File> = Vec::new();
-    for name in std::iter::once(path.to_owned()).chain((1..=OLD_FILES).map(|number| old_file(path, number))) {
-        let Some(file) = open_existing(&name).with_context(|| format!("opening {}", name.display()))? else { continue };
+    for name in
+        std::iter::once(path.to_owned()).chain((1..=OLD_FILES).map(|number| old_file(path, number)))
+    {
+        let Some(file) =
+            open_existing(&name).with_context(|| format!("opening {}", name.display()))?
+        else {
+            continue;
+        };
         if !files.iter().any(|known| identity(known) == identity(&file)) {
             files.push(file);
         }
@@ -83,13 +97,19 @@ pub(super) struct LogFollower {
 impl LogFollower {
     /// Follows a log from the beginning of a file that does not exist yet.
     pub(super) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), file: None, partial: Vec::new(), newer: VecDeque::new() }
+        Self {
+            path: path.to_owned(),
+            file: None,
+            partial: Vec::new(),
+            newer: VecDeque::new(),
+        }
     }
 
     /// Waits for lines and returns them.
     pub(super) async fn next_lines(&mut self) -> anyhow::Result<Vec<String>> {
         loop {
-            let lines = self.read_new().with_context(|| format!("reading {}", self.path.display()))?;
+            let lines =
+                self.read_new().with_context(|| format!("reading {}", self.path.display()))?;
             if !lines.is_empty() {
                 return Ok(lines);
             }
@@ -121,7 +141,8 @@ impl LogFollower {
     fn find_newer(&self) -> io::Result<VecDeque<File>> {
         let read = self.file.as_ref().and_then(identity);
         let mut newer = VecDeque::new();
-        for name in std::iter::once(self.path.clone()).chain((1..=OLD_FILES).map(|number| old_file(&self.path, number)))
+        for name in std::iter::once(self.path.clone())
+            .chain((1..=OLD_FILES).map(|number| old_file(&self.path, number)))
         {
             let Some(file) = open_existing(&name)? else { continue };
             if identity(&file) == read {

@@ -40,11 +40,18 @@ pub(super) async fn follow_lines(
         return Ok(Exit::Ok);
     }
     let from = past.last_event_id.map_or(StreamStart::Beginning, StreamStart::After);
-    let mut follow = StreamFollower::new(client, url_path(&["sessions", &session.id, "stream"]), from);
+    let mut follow =
+        StreamFollower::new(client, url_path(&["sessions", &session.id, "stream"]), from);
     // The host ends the stream when the session is over; it stays open while the session sleeps.
     while let Some(event) = follow.next().await? {
         let StreamEvent::Line(line) = event.parse_session_event()? else { continue };
-        if output::try_print_line(&format_output_line(screen, &line.line, line.stream == OutputLine::STDERR)).is_err() {
+        if output::try_print_line(&format_output_line(
+            screen,
+            &line.line,
+            line.stream == OutputLine::STDERR,
+        ))
+        .is_err()
+        {
             break;
         }
     }
@@ -62,5 +69,8 @@ fn last_lines_call(session: &str, lines: usize) -> HostCall {
 
 /// Prints the lines. Returns false if the reader is gone.
 fn print_lines(screen: Screen, output: &OutputLines) -> bool {
-    output.lines.iter().all(|line| output::try_print_line(&format_output_line(screen, line, false)).is_ok())
+    output
+        .lines
+        .iter()
+        .all(|line| output::try_print_line(&format_output_line(screen, line, false)).is_ok())
 }

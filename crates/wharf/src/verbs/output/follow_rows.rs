@@ -29,14 +29,26 @@ pub(super) async fn follow_rows(
     printer: RowPrinter,
     lines: Option<usize>,
 ) -> anyhow::Result<Exit> {
-    let mut follower = RowFollower { client, session: &session.id, selection, printer, seen: HashSet::new() };
+    let mut follower = RowFollower {
+        client,
+        session: &session.id,
+        selection,
+        printer,
+        seen: HashSet::new(),
+    };
     let mut stream = TranscriptStream::open(client, &session.id, false);
     while let Some(update) = stream.next().await? {
         let goes_on = match update {
-            TranscriptUpdate::FirstPage { rows, .. } => follower.print_first_page(rows, lines).await?,
+            TranscriptUpdate::FirstPage { rows, .. } => {
+                follower.print_first_page(rows, lines).await?
+            }
             TranscriptUpdate::Row(row) => follower.print_row(&row),
-            TranscriptUpdate::State(state) => is_going_on(&state.session) || follower.print_missing().await?,
-            TranscriptUpdate::Event(_) | TranscriptUpdate::HostAway | TranscriptUpdate::HostBack => true,
+            TranscriptUpdate::State(state) => {
+                is_going_on(&state.session) || follower.print_missing().await?
+            }
+            TranscriptUpdate::Event(_)
+            | TranscriptUpdate::HostAway
+            | TranscriptUpdate::HostBack => true,
             TranscriptUpdate::Gone => false,
         };
         if !goes_on {
@@ -49,15 +61,22 @@ pub(super) async fn follow_rows(
 
 impl RowFollower<'_> {
     /// Prints the newest page and the rows before it. Returns false if the reader is gone.
-    async fn print_first_page(&mut self, page: Vec<TranscriptRow>, lines: Option<usize>) -> anyhow::Result<bool> {
+    async fn print_first_page(
+        &mut self,
+        page: Vec<TranscriptRow>,
+        lines: Option<usize>,
+    ) -> anyhow::Result<bool> {
         let limit = self.printer.read_limit(lines);
         let older = match page.first() {
-            Some(first) => read_rows(self.client, self.session, self.selection, Some(&first.id), limit).await?,
+            Some(first) => {
+                read_rows(self.client, self.session, self.selection, Some(&first.id), limit).await?
+            }
             None => Vec::new(),
         };
         let older = older.into_iter().map(|read| read.row);
-        let rows: Vec<TranscriptRow> =
-            older.chain(page.into_iter().filter(|row| self.selection.includes(row))).collect();
+        let rows: Vec<TranscriptRow> = older
+            .chain(page.into_iter().filter(|row| self.selection.includes(row)))
+            .collect();
         self.seen.extend(rows.iter().map(|row| row.id.clone()));
         Ok(self.printer.print_history(&rows, lines))
     }
@@ -71,7 +90,8 @@ impl RowFollower<'_> {
     async fn print_missing(&mut self) -> anyhow::Result<bool> {
         let call = HostCall::get(url_path(&["sessions", self.session, "rows"]));
         let page: RowPage = self.client.fetch_json_across_restart(&call).await?;
-        let known = page.rows.iter().position(|row| self.seen.contains(&row.id)).unwrap_or_default();
+        let known =
+            page.rows.iter().position(|row| self.seen.contains(&row.id)).unwrap_or_default();
         for row in page.rows.iter().skip(known) {
             self.print_row(row);
         }

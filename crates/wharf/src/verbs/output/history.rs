@@ -12,7 +12,10 @@ use crate::format::Screen;
 use crate::transcript::{RowLook, complete_texts, render_row};
 
 /// How rows are shown whose lines are only counted.
-const COUNTED_LOOK: RowLook = RowLook { screen: Screen { terminal: false, colour: false, width: 80 }, times: false };
+const COUNTED_LOOK: RowLook = RowLook {
+    screen: Screen { terminal: false, colour: false, width: 80 },
+    times: false,
+};
 /// The most rows that the host gives at once.
 const MAX_PAGE_ROWS: usize = 200;
 
@@ -35,7 +38,8 @@ impl RowSelection {
     }
 
     fn is_recent(&self, row: &TranscriptRow) -> bool {
-        self.since.is_none_or(|since| parse_timestamp(&row.at).is_none_or(|at| at.0 >= since))
+        self.since
+            .is_none_or(|since| parse_timestamp(&row.at).is_none_or(|at| at.0 >= since))
     }
 }
 
@@ -86,7 +90,9 @@ pub(super) async fn read_rows(
     let mut line_count = 0;
     while let Some(mut page) = pages.next_page().await? {
         let is_old = page.last().is_some_and(|read| !selection.is_recent(&read.row));
-        if let Some(end) = before.and_then(|before| page.iter().position(|read| read.row.id == before)) {
+        if let Some(end) =
+            before.and_then(|before| page.iter().position(|read| read.row.id == before))
+        {
             page.truncate(end);
         }
         page.retain(|read| selection.includes(&read.row));
@@ -120,12 +126,22 @@ struct PageReader<'a> {
 impl<'a> PageReader<'a> {
     fn of_turn(client: &'a HostClient, session: &str, turn: &str) -> Self {
         let turn = query_part("turn", Some(turn));
-        Self { client, path: url_path(&["sessions", session, "rows"]), turn, position: Some(String::new()) }
+        Self {
+            client,
+            path: url_path(&["sessions", session, "rows"]),
+            turn,
+            position: Some(String::new()),
+        }
     }
 
     fn from_newest(client: &'a HostClient, session: &str, before: Option<&str>) -> Self {
         let position = Some(query_part("around", before));
-        Self { client, path: url_path(&["sessions", session, "rows"]), turn: String::new(), position }
+        Self {
+            client,
+            path: url_path(&["sessions", session, "rows"]),
+            turn: String::new(),
+            position,
+        }
     }
 
     async fn next_page(&mut self) -> anyhow::Result<Option<Vec<ReadRow>>> {
@@ -134,7 +150,8 @@ impl<'a> PageReader<'a> {
         let turn = &self.turn;
         let call = HostCall::get(format!("{path}?limit={MAX_PAGE_ROWS}{turn}{position}"));
         let page: RawRowPage = self.client.fetch_json_across_restart(&call).await?;
-        let next = if self.turn.is_empty() { ("before", page.before) } else { ("after", page.after) };
+        let next =
+            if self.turn.is_empty() { ("before", page.before) } else { ("after", page.after) };
         self.position = next.1.map(|cursor| query_part(next.0, Some(&cursor)));
         let read = |json: Box<RawValue>| {
             let row = wharf_json::read_own(json.get().as_bytes())?;

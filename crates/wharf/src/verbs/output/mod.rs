@@ -80,7 +80,11 @@ pub(crate) async fn run(global: &GlobalOptions, verb: OutputVerb) -> anyhow::Res
         Some(meant) => Some(find_turn(&client, &session.id, meant).await?),
         None => None,
     };
-    let selection = RowSelection { turn, since: verb.since.map(SinceTime::to_millis), messages_only: verb.text };
+    let selection = RowSelection {
+        turn,
+        since: verb.since.map(SinceTime::to_millis),
+        messages_only: verb.text,
+    };
     let style = match (verb.json, verb.text) {
         (true, _) => PrintStyle::Json,
         (false, true) => PrintStyle::Text,
@@ -97,7 +101,12 @@ pub(crate) async fn run(global: &GlobalOptions, verb: OutputVerb) -> anyhow::Res
 }
 
 /// Prints the end of a session's transcript, then what comes, until the session ends or the reader is gone.
-pub(crate) async fn follow_output(client: &HostClient, screen: Screen, session: &SessionInfo) -> anyhow::Result<Exit> {
+pub(crate) async fn follow_output(
+    client: &HostClient,
+    screen: Screen,
+    session: &SessionInfo,
+) -> anyhow::Result<Exit> {
     let printer = RowPrinter::new(RowLook { screen, times: false }, PrintStyle::Rows);
-    follow_rows::follow_rows(client, session, &RowSelection::default(), printer, Some(ATTACH_LINES)).await
+    follow_rows::follow_rows(client, session, &RowSelection::default(), printer, Some(ATTACH_LINES))
+        .await
 }

@@ -32,7 +32,14 @@ pub(super) struct RowPrinter {
 impl RowPrinter {
     pub(super) fn new(look: RowLook, style: PrintStyle) -> Self {
         let live = LiveText::new(look);
-        Self { look, style, live, open_rows: BTreeSet::new(), last_message: None, json_revs: BTreeMap::new() }
+        Self {
+            look,
+            style,
+            live,
+            open_rows: BTreeSet::new(),
+            last_message: None,
+            json_revs: BTreeMap::new(),
+        }
     }
 
     /// Returns how much of a session's end is read for the last `lines` lines, or rows of JSON.
@@ -45,12 +52,20 @@ impl RowPrinter {
 
     /// Prints the rows of a session that is not followed; with `lines` only so many of the last lines or rows. A reader that
     /// is gone is no error.
-    pub(super) fn print_all(mut self, session: &str, rows: Vec<ReadRow>, lines: Option<usize>) -> anyhow::Result<()> {
+    pub(super) fn print_all(
+        mut self,
+        session: &str,
+        rows: Vec<ReadRow>,
+        lines: Option<usize>,
+    ) -> anyhow::Result<()> {
         if self.style == PrintStyle::Json {
             let skipped = lines.map_or(0, |lines| rows.len().saturating_sub(lines));
             let rows: Vec<&str> = rows.iter().skip(skipped).map(|read| read.json.get()).collect();
             let session = serde_json::to_string(session)?;
-            output::print_line(&format!(r#"{{"fold":{FOLD_NUMBER},"session":{session},"rows":[{}]}}"#, rows.join(",")));
+            output::print_line(&format!(
+                r#"{{"fold":{FOLD_NUMBER},"session":{session},"rows":[{}]}}"#,
+                rows.join(",")
+            ));
             return Ok(());
         }
         let mut text: String = rows.iter().map(|read| self.text_of(&read.row, true)).collect();
@@ -114,7 +129,8 @@ impl RowPrinter {
             if !self.open_rows.insert(row.id.clone()) {
                 return String::new();
             }
-            let lines: String = render_row(row, self.look).iter().map(|line| format!("{line}\n")).collect();
+            let lines: String =
+                render_row(row, self.look).iter().map(|line| format!("{line}\n")).collect();
             return self.live.end_line() + &lines;
         }
         self.live.show(row)

@@ -35,7 +35,8 @@ impl Greeting {
         lines.extend(self.new_port.clone());
         lines.push(String::new());
         if let Some(address) = &self.sign_in {
-            let meaning = screen.paint(TextStyle::Faint, "signs a browser in, once, within ten minutes");
+            let meaning =
+                screen.paint(TextStyle::Faint, "signs a browser in, once, within ten minutes");
             lines.extend([format!("Open: {address}  {meaning}"), String::new()]);
         }
         lines.push("Try in another terminal:".to_owned());
@@ -47,7 +48,8 @@ impl Greeting {
         ];
         let width = tries.iter().map(|(verb, _)| verb.len()).max().unwrap_or_default();
         let longest = tries.iter().map(|(_, meaning)| meaning.len()).max().unwrap_or_default();
-        let fits = "  ".len() + display_width(&self.command) + 1 + width + "  ".len() + longest <= screen.width;
+        let fits = "  ".len() + display_width(&self.command) + 1 + width + "  ".len() + longest
+            <= screen.width;
         for (verb, meaning) in tries {
             let meaning = screen.paint(TextStyle::Faint, meaning);
             if fits {
@@ -62,11 +64,9 @@ impl Greeting {
             ("state", self.state_dir.clone()),
         ];
         lines.push(String::new());
-        lines.extend(
-            facts
-                .iter()
-                .map(|(name, value)| format!("  {}  {value}", screen.paint(TextStyle::Faint, &format!("{name:<8}")))),
-        );
+        lines.extend(facts.iter().map(|(name, value)| {
+            format!("  {}  {value}", screen.paint(TextStyle::Faint, &format!("{name:<8}")))
+        }));
         lines.push(String::new());
         lines.push("Ctrl-C stops the host and its agents. Sessions stay on disk.".to_owned());
         lines
@@ -90,10 +90,16 @@ impl Greeting {
 
 /// Returns the command that reaches this host from another terminal: `wharf` if the shell finds this program by that name,
 /// else the program's path, with `--state-dir` if the verbs would not look there by themselves.
-pub(super) fn find_command(program: &Path, state_dir: &Path, default_state_dir: Option<&Path>) -> String {
+pub(super) fn find_command(
+    program: &Path,
+    state_dir: &Path,
+    default_state_dir: Option<&Path>,
+) -> String {
     let directory = std::env::current_dir().ok();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|folder| folder.join("wharf")).find(|file| file.is_file());
+    let found = std::env::split_paths(&path)
+        .map(|folder| folder.join("wharf"))
+        .find(|file| file.is_file());
     let mut command = name_program(program, directory.as_deref(), found.as_deref());
     if default_state_dir != Some(state_dir) {
         command = format!("{command} --state-dir {}", quote(state_dir));
@@ -169,7 +175,8 @@ Ctrl-C stops the host and its agents. Sessions stay on disk.",
     #[test]
     fn commands_fit_a_narrow_screen() {
         let command = "./target/release/wharf --state-dir /tmp/a-state-directory".to_owned();
-        let lines = Greeting { command, ..greeting() }.to_lines(Screen { width: 80, ..Screen::TERMINAL });
+        let lines =
+            Greeting { command, ..greeting() }.to_lines(Screen { width: 80, ..Screen::TERMINAL });
         let tries: Vec<&str> = lines.iter().skip(5).take(6).map(String::as_str).collect();
         assert_eq!(
             tries,
@@ -186,7 +193,10 @@ Ctrl-C stops the host and its agents. Sessions stay on disk.",
 
     #[test]
     fn greeting_in_a_pipe_is_the_address() {
-        assert_eq!(greeting().to_lines(Screen::PIPE), ["wharf is listening on http://127.0.0.1:7433"]);
+        assert_eq!(
+            greeting().to_lines(Screen::PIPE),
+            ["wharf is listening on http://127.0.0.1:7433"]
+        );
     }
 
     #[test]
@@ -199,7 +209,10 @@ Ctrl-C stops the host and its agents. Sessions stay on disk.",
         std::os::unix::fs::symlink(&program, &installed).unwrap();
         let below = Some(folder.path());
         assert_eq!(name_program(&program, below, Some(&installed)), "wharf");
-        assert_eq!(name_program(&program, below, Some(Path::new("/bin/other"))), "./target/release/wharf");
+        assert_eq!(
+            name_program(&program, below, Some(Path::new("/bin/other"))),
+            "./target/release/wharf"
+        );
         assert_eq!(name_program(&program, None, None), program.display().to_string());
         assert_eq!(name_program(Path::new("/my tools/wharf"), None, None), "'/my tools/wharf'");
     }

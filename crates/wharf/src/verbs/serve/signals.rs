@@ -8,13 +8,24 @@ use wharf_server::StopKind;
 
 /// Each of these stops the host gracefully. A person at the terminal stops the agents too; a service manager or a script that
 /// ends the host leaves them to the next one.
-const STOP_SIGNALS: [(Signal, StopKind); 3] =
-    [(Signal::TERM, StopKind::LeaveAgents), (Signal::INT, StopKind::EndAgents), (Signal::QUIT, StopKind::EndAgents)];
+const STOP_SIGNALS: [(Signal, StopKind); 3] = [
+    (Signal::TERM, StopKind::LeaveAgents),
+    (Signal::INT, StopKind::EndAgents),
+    (Signal::QUIT, StopKind::EndAgents),
+];
 
 /// By default each of these would end the host at once, with agents running and logs unsynced. SIGXFSZ comes when a file has
 /// reached its limit, which the write then reports too.
-const IGNORED_SIGNALS: [Signal; 8] =
-    [Signal::USR1, Signal::USR2, Signal::XFSZ, Signal::XCPU, Signal::ALARM, Signal::VTALARM, Signal::PROF, Signal::IO];
+const IGNORED_SIGNALS: [Signal; 8] = [
+    Signal::USR1,
+    Signal::USR2,
+    Signal::XFSZ,
+    Signal::XCPU,
+    Signal::ALARM,
+    Signal::VTALARM,
+    Signal::PROF,
+    Signal::IO,
+];
 
 /// Listens for signals from now on. The future completes at the first signal that stops the host. The second one ends the
 /// program at once, and leaves the agents to their keepers. The receiver gets something at each SIGHUP, which also comes when
@@ -30,7 +41,10 @@ pub(super) fn listen() -> anyhow::Result<(impl Future<Output = StopKind>, Receiv
         })?;
     }
     for kind in IGNORED_SIGNALS {
-        on_each(kind, move || tracing::info!(signal = ?kind, "a signal without effect; SIGTERM stops this host"))?;
+        on_each(
+            kind,
+            move || tracing::info!(signal = ?kind, "a signal without effect; SIGTERM stops this host"),
+        )?;
     }
     // Signals that come while one is handled are one more reload.
     let (reload, reloads) = tokio::sync::mpsc::channel(1);
@@ -53,7 +67,8 @@ pub(super) fn listen() -> anyhow::Result<(impl Future<Output = StopKind>, Receiv
 
 /// Calls `call` at each such signal, as long as the program runs.
 fn on_each(kind: Signal, call: impl Fn() + Send + 'static) -> anyhow::Result<()> {
-    let mut signals = signal(SignalKind::from_raw(kind.as_raw())).with_context(|| format!("listening for {kind:?}"))?;
+    let mut signals = signal(SignalKind::from_raw(kind.as_raw()))
+        .with_context(|| format!("listening for {kind:?}"))?;
     tokio::spawn(async move {
         while signals.recv().await.is_some() {
             call();

@@ -40,13 +40,18 @@ const PROPERTY_LIST: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 
 impl ServiceManager for Launchd {
     fn file_path(&self, name: &str) -> anyhow::Result<PathBuf> {
-        let home = std::env::var_os("HOME").map(PathBuf::from).context("finding the home directory; set HOME")?;
+        let home = std::env::var_os("HOME")
+            .map(PathBuf::from)
+            .context("finding the home directory; set HOME")?;
         Ok(home.join("Library/LaunchAgents").join(format!("{}.plist", label(name))))
     }
 
     fn file_text(&self, spec: &ServiceSpec) -> String {
-        let arguments: Vec<String> =
-            spec.command().iter().map(|word| format!("    <string>{}</string>", escape(word))).collect();
+        let arguments: Vec<String> = spec
+            .command()
+            .iter()
+            .map(|word| format!("    <string>{}</string>", escape(word)))
+            .collect();
         PROPERTY_LIST
             .replace("{mark}", MARK)
             .replace("{state_dir}", &state_dir_mark(spec))
@@ -86,7 +91,9 @@ impl ServiceManager for Launchd {
 
     fn explain_linger(&self, wanted: bool) -> anyhow::Result<()> {
         if wanted {
-            anyhow::bail!("--linger is for systemd; an agent of launchd runs while you are logged in");
+            anyhow::bail!(
+                "--linger is for systemd; an agent of launchd runs while you are logged in"
+            );
         }
         output::print_note(
             "it runs while you are logged in. wharf's support of launchd has not been tried on a Mac yet",
@@ -96,10 +103,19 @@ impl ServiceManager for Launchd {
 
     fn state(&self, name: &str) -> anyhow::Result<ServiceState> {
         let output = launchctl(&["print", &target(name)])?;
-        let text = output.filter(|output| output.success).map(|output| output.stdout).unwrap_or_default();
+        let text = output
+            .filter(|output| output.success)
+            .map(|output| output.stdout)
+            .unwrap_or_default();
         let running = text.lines().any(|line| line.trim() == "state = running");
-        let pid = text.lines().find_map(|line| line.trim().strip_prefix("pid = ")).map(str::to_owned);
-        Ok(ServiceState { running, facts: pid.map(|pid| ("pid", pid)).into_iter().collect() })
+        let pid = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("pid = "))
+            .map(str::to_owned);
+        Ok(ServiceState {
+            running,
+            facts: pid.map(|pid| ("pid", pid)).into_iter().collect(),
+        })
     }
 
     fn log_command(&self, spec: &ServiceSpec) -> String {
@@ -126,7 +142,9 @@ fn launchctl(arguments: &[&str]) -> anyhow::Result<Option<crate::connect::Manage
 fn run_launchctl(arguments: &[&str]) -> anyhow::Result<()> {
     match launchctl(arguments)? {
         Some(output) if output.success => Ok(()),
-        Some(output) => Err(anyhow::anyhow!("launchctl {} failed: {}", arguments.join(" "), output.stderr)),
+        Some(output) => {
+            Err(anyhow::anyhow!("launchctl {} failed: {}", arguments.join(" "), output.stderr))
+        }
         None => Err(anyhow::anyhow!("this machine has no launchctl")),
     }
 }

@@ -35,7 +35,8 @@ impl ServiceSpec {
                 program.display()
             ));
         }
-        let variables: Vec<String> = wharf_host::own_variables().into_iter().map(|(name, _)| name).collect();
+        let variables: Vec<String> =
+            wharf_host::own_variables().into_iter().map(|(name, _)| name).collect();
         let keys = wharf_host::CONFIG_KEYS.iter().map(wharf_host::ConfigKey::variable);
         let mut ignored: Vec<String> = keys.filter(|name| variables.contains(name)).collect();
         ignored.dedup();
@@ -46,7 +47,8 @@ impl ServiceSpec {
             name: name.to_owned(),
             program,
             state_dir: global.state_dir()?,
-            config: std::path::absolute(global.config_path()?).context("finding the configuration file")?,
+            config: std::path::absolute(global.config_path()?)
+                .context("finding the configuration file")?,
             path: std::env::var("PATH").unwrap_or_default(),
             notes,
         })
@@ -54,7 +56,9 @@ impl ServiceSpec {
 
     /// Returns the program and its arguments.
     pub(super) fn command(&self) -> Vec<String> {
-        std::iter::once(self.program.display().to_string()).chain(self.arguments()).collect()
+        std::iter::once(self.program.display().to_string())
+            .chain(self.arguments())
+            .collect()
     }
 
     /// Returns the arguments of the program.
@@ -93,7 +97,11 @@ pub(super) trait ServiceManager {
     fn log_command(&self, spec: &ServiceSpec) -> String;
 }
 
-pub(super) fn uninstall(global: &GlobalOptions, manager: &dyn ServiceManager, name: &str) -> anyhow::Result<Exit> {
+pub(super) fn uninstall(
+    global: &GlobalOptions,
+    manager: &dyn ServiceManager,
+    name: &str,
+) -> anyhow::Result<Exit> {
     let path = manager.file_path(name)?;
     if !path.exists() {
         output::print_note(&format!("there is no service {name}"));
@@ -127,8 +135,11 @@ pub(super) fn print_status(
     };
     let ours = unit_file::is_ours(&path);
     if as_json {
-        let facts: serde_json::Map<String, serde_json::Value> =
-            state.facts.iter().map(|(name, value)| ((*name).to_owned(), value.as_str().into())).collect();
+        let facts: serde_json::Map<String, serde_json::Value> = state
+            .facts
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.as_str().into()))
+            .collect();
         let object = json!({ "name": name, "installed": installed, "ours": ours, "running": state.running, "file": path, "facts": facts });
         output::print_line(&object.to_string());
         return Ok(exit);

@@ -41,7 +41,9 @@ WantedBy=default.target
 
 impl ServiceManager for Systemd {
     fn file_path(&self, name: &str) -> anyhow::Result<PathBuf> {
-        let config = std::env::var_os("XDG_CONFIG_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+        let config = std::env::var_os("XDG_CONFIG_HOME")
+            .filter(|dir| !dir.is_empty())
+            .map(PathBuf::from);
         let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
         let config = config.or_else(home).context("finding the home directory; set HOME")?;
         Ok(config.join("systemd/user").join(format!("{name}.service")))
@@ -58,9 +60,10 @@ impl ServiceManager for Systemd {
     fn check_available(&self, spec: &ServiceSpec) -> anyhow::Result<()> {
         match systemctl(&["show-environment"])? {
             Some(output) if output.success => Ok(()),
-            Some(output) => {
-                Err(unavailable(&format!("systemd does not answer for this user: {}", output.stderr), spec))
-            }
+            Some(output) => Err(unavailable(
+                &format!("systemd does not answer for this user: {}", output.stderr),
+                spec,
+            )),
             None => Err(unavailable("this machine has no systemd", spec)),
         }
     }
@@ -88,7 +91,9 @@ impl ServiceManager for Systemd {
                     output::print_line("it keeps running after you log out, and starts at boot");
                     Ok(())
                 }
-                Some(output) => Err(anyhow::anyhow!("loginctl enable-linger failed: {}", output.stderr)),
+                Some(output) => {
+                    Err(anyhow::anyhow!("loginctl enable-linger failed: {}", output.stderr))
+                }
                 None => Err(anyhow::anyhow!(
                     "this machine has no loginctl; ask its administrator to enable lingering for you"
                 )),
@@ -112,10 +117,14 @@ impl ServiceManager for Systemd {
         };
         let value = |key: &str| {
             let mut lines = output.stdout.lines().filter_map(|line| line.split_once('='));
-            lines.find(|(name, _)| *name == key).map(|(_, value)| value.to_owned()).filter(|value| !value.is_empty())
+            lines
+                .find(|(name, _)| *name == key)
+                .map(|(_, value)| value.to_owned())
+                .filter(|value| !value.is_empty())
         };
         let active = value("ActiveState").unwrap_or_else(|| "unknown".to_owned());
-        let mut facts = vec![("state", format!("{active} ({})", value("SubState").unwrap_or_default()))];
+        let mut facts =
+            vec![("state", format!("{active} ({})", value("SubState").unwrap_or_default()))];
         facts.extend(value("UnitFileState").map(|state| ("at login", state)));
         facts.extend(value("MainPID").filter(|pid| pid != "0").map(|pid| ("pid", pid)));
         let linger = match lingers()? {
@@ -158,7 +167,9 @@ fn run_systemctl(arguments: &[&str]) -> anyhow::Result<()> {
 fn lingers() -> anyhow::Result<Option<bool>> {
     let uid = rustix::process::getuid().as_raw().to_string();
     let output = run_manager("loginctl", &["show-user", &uid, "--property=Linger"])?;
-    Ok(output.filter(|output| output.success).map(|output| output.stdout.trim() == "Linger=yes"))
+    Ok(output
+        .filter(|output| output.success)
+        .map(|output| output.stdout.trim() == "Linger=yes"))
 }
 
 fn unavailable(why: &str, spec: &ServiceSpec) -> anyhow::Error {

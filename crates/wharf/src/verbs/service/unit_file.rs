@@ -27,12 +27,18 @@ pub(super) fn check_replaceable(path: &Path, spec: &ServiceSpec) -> anyhow::Resu
         Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
     };
     if !text.contains(MARK) {
-        let words = format!("{} was not written by wharf, and stays as it is; choose another --name", path.display());
+        let words = format!(
+            "{} was not written by wharf, and stays as it is; choose another --name",
+            path.display()
+        );
         return Err(Failure::new(Exit::Refused, words).into());
     }
     let mark = state_dir_mark(spec);
     if !text.lines().any(|line| comment_text(line) == mark) {
-        let words = format!("{} is of a host with another state directory; choose another --name", path.display());
+        let words = format!(
+            "{} is of a host with another state directory; choose another --name",
+            path.display()
+        );
         return Err(Failure::new(Exit::Refused, words).into());
     }
     Ok(())
@@ -46,7 +52,12 @@ fn comment_text(line: &str) -> &str {
 
 /// Returns the comment that names the state directory, on one line and without what would end a comment.
 pub(super) fn state_dir_mark(spec: &ServiceSpec) -> String {
-    let dir = spec.state_dir.display().to_string().replace(char::is_control, " ").replace("--", "- -");
+    let dir = spec
+        .state_dir
+        .display()
+        .to_string()
+        .replace(char::is_control, " ")
+        .replace("--", "- -");
     format!("State directory: {dir}")
 }
 
@@ -57,11 +68,16 @@ pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         fs::create_dir_all(dir).with_context(writing)?;
     }
     let beside = path.with_extension(format!("new-{}", std::process::id()));
-    let written = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&beside).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&beside, path)
-    });
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o644)
+        .open(&beside)
+        .and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&beside, path)
+        });
     written
         .inspect_err(|_| {
             let _ = fs::remove_file(&beside);
@@ -72,7 +88,10 @@ pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if name.is_empty() || name.starts_with('-') || !name.chars().all(plain) {
-        let words = format!("{name} is not a name for a service; use letters, digits and dashes", name = quote(name));
+        let words = format!(
+            "{name} is not a name for a service; use letters, digits and dashes",
+            name = quote(name)
+        );
         return Err(Failure::new(Exit::Usage, words));
     }
     Ok(())

@@ -107,17 +107,28 @@ impl SessionColumn {
     }
 
     /// Returns the cell for a person. `short_id` is the end of the id that tells it from the others.
-    pub(super) fn to_cell(self, session: &SessionInfo, short_id: &str, context: &CellContext) -> Cell {
+    pub(super) fn to_cell(
+        self,
+        session: &SessionInfo,
+        short_id: &str,
+        context: &CellContext,
+    ) -> Cell {
         let ago = |at: &str| styled_cell(TextStyle::Faint, times::format_ago(at, context.now));
         match self {
             Self::Id => styled_cell(TextStyle::Strong, short_id),
             Self::State => {
                 let (word, style) = session_state::list_word(session);
-                let queued = if session.queued > 0 { format!(" +{}", session.queued) } else { String::new() };
+                let queued = if session.queued > 0 {
+                    format!(" +{}", session.queued)
+                } else {
+                    String::new()
+                };
                 let mark = if session.archived { ", archived" } else { "" };
                 styled_cell(style, format!("{word}{queued}{mark}"))
             }
-            Self::Directory => plain_cell(text::shorten_path(&session.cwd, context.home.as_deref(), PATH_WIDTH)),
+            Self::Directory => {
+                plain_cell(text::shorten_path(&session.cwd, context.home.as_deref(), PATH_WIDTH))
+            }
             Self::Where => plain_cell(place(session, context.home.as_deref())),
             Self::Started => ago(&session.started_at),
             Self::Active => ago(last_active(session)),
@@ -126,14 +137,20 @@ impl SessionColumn {
             Self::Memory => {
                 let style = if is_over_limit(session) { TextStyle::Bad } else { TextStyle::Plain };
                 let mark = if is_over_limit(session) { "!" } else { "" };
-                let size = session.resources.map(|used| text::format_size(used.memory_bytes) + mark);
+                let size =
+                    session.resources.map(|used| text::format_size(used.memory_bytes) + mark);
                 styled_cell(style, size.unwrap_or_default())
             }
-            Self::Cpu => {
-                plain_cell(session.resources.map(|used| times::format_duration(used.cpu_millis)).unwrap_or_default())
-            }
+            Self::Cpu => plain_cell(
+                session
+                    .resources
+                    .map(|used| times::format_duration(used.cpu_millis))
+                    .unwrap_or_default(),
+            ),
             Self::Kept => plain_cell(
-                keeper_limits(session).map(|limits| times::format_limit(limits.absence_millis)).unwrap_or_default(),
+                keeper_limits(session)
+                    .map(|limits| times::format_limit(limits.absence_millis))
+                    .unwrap_or_default(),
             ),
             Self::Attention
             | Self::Status
@@ -156,9 +173,11 @@ impl SessionColumn {
         match self {
             Self::Id => session.id.clone(),
             Self::State => session_state::list_word(session).0.to_owned(),
-            Self::Attention => {
-                session.attention.as_ref().map(|attention| attention.state.to_string()).unwrap_or_default()
-            }
+            Self::Attention => session
+                .attention
+                .as_ref()
+                .map(|attention| attention.state.to_string())
+                .unwrap_or_default(),
             Self::Status => session.status.to_string(),
             Self::Turn => session.turn.to_string(),
             Self::Queued => session.queued.to_string(),
@@ -174,8 +193,12 @@ impl SessionColumn {
             Self::Title => some(&session.title),
             Self::What => describe(session),
             Self::Parent => some(&session.parent_session_id),
-            Self::Memory => session.resources.map(|used| used.memory_bytes.to_string()).unwrap_or_default(),
-            Self::Cpu => session.resources.map(|used| used.cpu_millis.to_string()).unwrap_or_default(),
+            Self::Memory => {
+                session.resources.map(|used| used.memory_bytes.to_string()).unwrap_or_default()
+            }
+            Self::Cpu => {
+                session.resources.map(|used| used.cpu_millis.to_string()).unwrap_or_default()
+            }
             Self::Clients => session.clients.to_string(),
             Self::Archived => if session.archived { "archived" } else { "" }.to_owned(),
             Self::Kept => match keeper_limits(session).map(|limits| limits.absence_millis) {
@@ -212,7 +235,9 @@ fn describe(session: &SessionInfo) -> String {
     let urgent = session
         .attention
         .as_ref()
-        .filter(|attention| matches!(attention.state, AttentionState::NeedsAnswer | AttentionState::Failed))
+        .filter(|attention| {
+            matches!(attention.state, AttentionState::NeedsAnswer | AttentionState::Failed)
+        })
         .and_then(|attention| attention.text.as_deref());
     match urgent {
         Some(text) if name.is_empty() => format!("{mark}{text}"),

@@ -9,8 +9,18 @@ use crate::format::text::quote;
 use crate::format::times;
 
 /// The keys, as an error and the completions name them.
-pub(crate) const FILTER_KEYS: [&str; 10] =
-    ["attention", "turn", "status", "agent", "workspace", "label", "archived", "alive", "since", "before"];
+pub(crate) const FILTER_KEYS: [&str; 10] = [
+    "attention",
+    "turn",
+    "status",
+    "agent",
+    "workspace",
+    "label",
+    "archived",
+    "alive",
+    "since",
+    "before",
+];
 
 /// One condition on sessions.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,13 +43,21 @@ impl FromStr for SessionFilter {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("{text} is not like KEY=VALUE; the keys are: {}", FILTER_KEYS.join(", "), text = quote(text));
+        let wrong = || {
+            format!(
+                "{text} is not like KEY=VALUE; the keys are: {}",
+                FILTER_KEYS.join(", "),
+                text = quote(text)
+            )
+        };
         let (key, value) = text.split_once('=').ok_or_else(wrong)?;
         match key {
-            "attention" => known_word(value, AttentionState::WORDS).map(|word| Self::Attention((&*word).into())),
+            "attention" => known_word(value, AttentionState::WORDS)
+                .map(|word| Self::Attention((&*word).into())),
             "turn" => known_word(value, TurnPhase::WORDS).map(|word| Self::Turn((&*word).into())),
-            "status" => known_word(value, SessionStatus::WORDS).map(|word| Self::Status((&*word).into())),
+            "status" => {
+                known_word(value, SessionStatus::WORDS).map(|word| Self::Status((&*word).into()))
+            }
             "agent" => Ok(Self::Agent(value.to_owned())),
             "workspace" => Ok(Self::Workspace(value.to_owned())),
             "label" => Ok(Self::Label(value.to_owned())),
@@ -74,7 +92,10 @@ fn read_time(value: &str) -> Result<u64, String> {
     }
     let ago = value.parse::<Duration>().ok().and_then(Duration::to_millis);
     let ago = ago.ok_or_else(|| {
-        format!("{value} is neither a time (2026-11-17T09:30:00Z) nor a duration (90m, 2d)", value = quote(value))
+        format!(
+            "{value} is neither a time (2026-11-17T09:30:00Z) nor a duration (90m, 2d)",
+            value = quote(value)
+        )
     })?;
     Ok(times::now_millis().saturating_sub(ago.0))
 }
@@ -87,7 +108,9 @@ impl SessionFilter {
 
     pub(super) fn matches(&self, session: &SessionInfo) -> bool {
         match self {
-            Self::Attention(state) => session.attention.as_ref().is_some_and(|attention| attention.state == *state),
+            Self::Attention(state) => {
+                session.attention.as_ref().is_some_and(|attention| attention.state == *state)
+            }
             Self::Turn(turn) => session.turn == *turn,
             Self::Status(status) => session.status == *status,
             Self::Agent(agent) => session.adapter_slug == *agent,
@@ -108,14 +131,20 @@ mod tests {
     #[test]
     fn filters_are_read_and_wrong_ones_name_the_choices() {
         let read = |text: &str| text.parse::<SessionFilter>();
-        assert_eq!(read("attention=needs-answer"), Ok(SessionFilter::Attention(AttentionState::NeedsAnswer)));
+        assert_eq!(
+            read("attention=needs-answer"),
+            Ok(SessionFilter::Attention(AttentionState::NeedsAnswer))
+        );
         assert_eq!(read("label=a=b"), Ok(SessionFilter::Label("a=b".to_owned())));
         assert_eq!(read("before=1970-01-01T00:00:01Z"), Ok(SessionFilter::Before(1_000)));
         let Ok(SessionFilter::Since(at)) = read("since=1h") else { panic!("no time") };
         assert!(times::now_millis() - at >= 3_600_000);
-        for (wrong, choice) in
-            [("agent", "attention, turn"), ("x=y", "workspace"), ("turn=busy", "awaiting_input"), ("since=soon", "2d")]
-        {
+        for (wrong, choice) in [
+            ("agent", "attention, turn"),
+            ("x=y", "workspace"),
+            ("turn=busy", "awaiting_input"),
+            ("since=soon", "2d"),
+        ] {
             assert!(read(wrong).is_err_and(|why| why.contains(choice)), "{wrong}");
         }
     }

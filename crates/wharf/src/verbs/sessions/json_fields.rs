@@ -15,8 +15,11 @@ impl FromStr for JsonFields {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let names: Vec<String> =
-            text.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
+        let names: Vec<String> = text
+            .split(',')
+            .map(|name| name.trim().to_owned())
+            .filter(|name| !name.is_empty())
+            .collect();
         match names.iter().find(|name| !SessionInfo::MEMBERS.contains(&name.as_str())) {
             Some(unknown) => Err(format!(
                 "a session has no member {unknown}; it has: {}",
@@ -49,12 +52,15 @@ mod tests {
 
     #[test]
     fn chosen_members_are_printed_and_missing_ones_are_null() {
-        let json = RawValue::from_string(r#"{"id":"sess_1","queued":2,"turn":"idle"}"#.to_owned()).unwrap();
+        let json = RawValue::from_string(r#"{"id":"sess_1","queued":2,"turn":"idle"}"#.to_owned())
+            .unwrap();
         let fields: JsonFields = "id, title,queued".parse().unwrap();
         assert_eq!(fields.choose(&json).unwrap(), r#"{"id":"sess_1","title":null,"queued":2}"#);
         assert_eq!(JsonFields::default().choose(&json).unwrap(), json.get());
         assert!(
-            "id,colour".parse::<JsonFields>().is_err_and(|why| why.contains("\"colour\"") && why.contains("attention"))
+            "id,colour"
+                .parse::<JsonFields>()
+                .is_err_and(|why| why.contains("\"colour\"") && why.contains("attention"))
         );
     }
 }

@@ -25,11 +25,17 @@ const WRAP_ON: &str = "\x1b[?7h";
 /// The sessions by id; ids sort by age.
 type KnownSessions = BTreeMap<String, SessionInfo>;
 
-pub(super) async fn watch_sessions(client: &HostClient, screen: Screen, verb: &SessionsVerb) -> anyhow::Result<Exit> {
-    let mut follow = StreamFollower::new(client, "/sessions/stream".to_owned(), StreamStart::Beginning);
+pub(super) async fn watch_sessions(
+    client: &HostClient,
+    screen: Screen,
+    verb: &SessionsVerb,
+) -> anyhow::Result<Exit> {
+    let mut follow =
+        StreamFollower::new(client, "/sessions/stream".to_owned(), StreamStart::Beginning);
     let mut known = KnownSessions::new();
     let mut clock = tokio::time::interval(REDRAW_INTERVAL);
-    let mut resized = signal(SignalKind::window_change()).context("watching the size of the terminal")?;
+    let mut resized =
+        signal(SignalKind::window_change()).context("watching the size of the terminal")?;
     let draws = screen.terminal && verb.json.is_none();
     loop {
         let shown = tokio::select! {
@@ -51,7 +57,10 @@ pub(super) async fn watch_sessions(client: &HostClient, screen: Screen, verb: &S
 }
 
 /// Applies an event to the known sessions. Returns the sessions in the event with their JSON text.
-fn update_known(known: &mut KnownSessions, event: &SseEvent) -> anyhow::Result<Vec<(SessionInfo, Box<RawValue>)>> {
+fn update_known(
+    known: &mut KnownSessions,
+    event: &SseEvent,
+) -> anyhow::Result<Vec<(SessionInfo, Box<RawValue>)>> {
     let told: Vec<Box<RawValue>> = match event.parse_list_event()? {
         SessionStreamEvent::Snapshot(SessionSnapshot { sessions }) => {
             known.clear();
@@ -76,7 +85,8 @@ fn update_known(known: &mut KnownSessions, event: &SseEvent) -> anyhow::Result<V
 
 /// Draws the table so that it fits the screen as it is now.
 fn draw_table(screen: Screen, verb: &SessionsVerb, known: &KnownSessions) -> std::io::Result<()> {
-    let mut sessions: Vec<&SessionInfo> = known.values().filter(|session| verb.is_wanted(session)).collect();
+    let mut sessions: Vec<&SessionInfo> =
+        known.values().filter(|session| verb.is_wanted(session)).collect();
     sessions.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
     let (width, height) = terminal_size();
     let mut picture = verb.format_sessions(Screen { width, ..screen }, &sessions);
@@ -112,7 +122,8 @@ fn print_changes(
     let told = event.parse_list_event()?;
     let first = matches!(told, SessionStreamEvent::Snapshot(_));
     for (session, json) in update_known(known, event)? {
-        let shown_before = !first && before.get(&session.id).is_some_and(|before| verb.is_wanted(before));
+        let shown_before =
+            !first && before.get(&session.id).is_some_and(|before| verb.is_wanted(before));
         let line = match &verb.json {
             Some(fields) => fields.choose(&json)?,
             None => verb.plain_row(&session),
@@ -122,7 +133,8 @@ fn print_changes(
         }
     }
     if let SessionStreamEvent::Forgotten(ForgottenSession { id }) = told {
-        let line = if verb.json.is_some() { event.data.clone() } else { format!("{id}\tforgotten") };
+        let line =
+            if verb.json.is_some() { event.data.clone() } else { format!("{id}\tforgotten") };
         return Ok(output::try_print_line(&line));
     }
     Ok(Ok(()))

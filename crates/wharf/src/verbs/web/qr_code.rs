@@ -8,12 +8,16 @@ const QUIET_ZONE_MODULES: usize = 2;
 
 /// Returns the lines of the code, with their colours.
 pub(super) fn draw_qr_code(text: &str) -> anyhow::Result<Vec<String>> {
-    let code = QrCode::with_error_correction_level(text, EcLevel::L).context("drawing the QR code")?;
+    let code =
+        QrCode::with_error_correction_level(text, EcLevel::L).context("drawing the QR code")?;
     let width = code.width();
     let colors = code.to_colors();
     let is_dark = |x: usize, y: usize| {
-        let inside = |place: usize| place.checked_sub(QUIET_ZONE_MODULES).filter(|place| *place < width);
-        inside(x).zip(inside(y)).is_some_and(|(x, y)| colors.get(y * width + x) == Some(&Color::Dark))
+        let inside =
+            |place: usize| place.checked_sub(QUIET_ZONE_MODULES).filter(|place| *place < width);
+        inside(x)
+            .zip(inside(y))
+            .is_some_and(|(x, y)| colors.get(y * width + x) == Some(&Color::Dark))
     };
     let side = width + 2 * QUIET_ZONE_MODULES;
     let draw_line = |y: usize| -> String {
@@ -35,8 +39,10 @@ mod tests {
     #[test]
     fn qr_code_has_a_border_and_its_corner_marks() {
         let lines = draw_qr_code("https://box.example/#c=K7Q2-9FXM").unwrap();
-        let plain: Vec<String> =
-            lines.iter().map(|line| line.replace("\x1b[30;107m", "").replace("\x1b[0m", "")).collect();
+        let plain: Vec<String> = lines
+            .iter()
+            .map(|line| line.replace("\x1b[30;107m", "").replace("\x1b[0m", ""))
+            .collect();
         let widths: Vec<usize> = plain.iter().map(|line| line.chars().count()).collect();
         assert!(widths.iter().all(|width| *width == widths[0]), "{widths:?}");
         assert_eq!(plain[0].trim(), "", "the border");

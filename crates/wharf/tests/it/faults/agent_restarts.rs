@@ -40,16 +40,21 @@ async fn kill_some(
 
 /// Returns the starts of the agent after the user's kill.
 fn starts_after_kill(host: &TestHost, session: &str) -> Result<usize> {
-    let events: Vec<Value> =
-        log::read_records(host, session)?.into_iter().map(|mut record| record["event"].take()).collect();
-    let kill = events.iter().position(|event| event["kind"] == "ended" && event["ending"]["reason"] == "user");
+    let events: Vec<Value> = log::read_records(host, session)?
+        .into_iter()
+        .map(|mut record| record["event"].take())
+        .collect();
+    let kill = events
+        .iter()
+        .position(|event| event["kind"] == "ended" && event["ending"]["reason"] == "user");
     let after = &events[kill.context("the kill is not in the log")?..];
     Ok(after.iter().filter(|event| event["kind"] == "agent_starting").count())
 }
 
 #[tokio::test]
 async fn killed_session_stays_dead_when_killed_at_any_moment_of_a_return() -> Result<()> {
-    let rounds = std::env::var("WHARF_FAULT_ROUNDS").map_or(Ok(HOST_RESTARTS), |rounds| rounds.parse())?;
+    let rounds =
+        std::env::var("WHARF_FAULT_ROUNDS").map_or(Ok(HOST_RESTARTS), |rounds| rounds.parse())?;
     let mut dice = TestRandom::from_environment()?;
     let options = add_section(scripted_host(&["--slow-start", "30"])?, "[limits]\nstarts = 2");
     let mut host = options.start_host()?;
@@ -118,8 +123,12 @@ async fn queued_prompts_run_until_the_third_agent_death_in_a_row() -> Result<()>
     let ends = ends.await?.context("prompts without an end")?;
     let told: Vec<bool> = ends.iter().map(|end| end["end"]["how"] == "answered").collect();
     // Three deaths in a row end the rest of the queue.
-    let third = dies.windows(3).position(|three| three == [true; 3]).map_or(PROMPT_COUNT, |at| at + 3);
-    let expected: Vec<bool> = dies.iter().enumerate().map(|(number, dies)| number < third && !dies).collect();
+    let third = dies
+        .windows(3)
+        .position(|three| three == [true; 3])
+        .map_or(PROMPT_COUNT, |at| at + 3);
+    let expected: Vec<bool> =
+        dies.iter().enumerate().map(|(number, dies)| number < third && !dies).collect();
     ensure!(told == expected, "{dies:?} ended as {told:?}");
     let starts = log::list_events(&host, &session, "agent_starting")?.len();
     let deaths = dies[..third.min(PROMPT_COUNT)].iter().filter(|dies| **dies).count();

@@ -10,8 +10,8 @@ use wharf_testkit::processes;
 
 use super::control_client::ControlClient;
 use crate::{
-    TREE_ENDS_WITHIN, add_scripted_agent, add_section, connect_client_of, cwd, expect_error, log, open_session,
-    parse_pids, prompt_for_text, scripted_host, stop_reason,
+    TREE_ENDS_WITHIN, add_scripted_agent, add_section, connect_client_of, cwd, expect_error, log,
+    open_session, parse_pids, prompt_for_text, scripted_host, stop_reason,
 };
 
 #[tokio::test]
@@ -29,7 +29,11 @@ async fn an_agent_that_floods_slows_no_other_session() -> Result<()> {
     witness.works_during(flood).await?;
     let busy = witness.run_turns(20).await?;
     println!("slowest turn of another session: {quiet:?} before, {busy:?} after");
-    let shown = loud.received_frames().iter().filter(|frame| frame.chunk_index().is_some()).count();
+    let shown = loud
+        .received_frames()
+        .iter()
+        .filter(|frame| frame.chunk_index().is_some())
+        .count();
     assert_eq!(shown, 150_000);
     Ok(())
 }
@@ -40,14 +44,19 @@ async fn agent_that_closes_its_output_without_exiting_is_killed() -> Result<()> 
     let directory = tempfile::TempDir::with_prefix("wharf-half-")?;
     let pipe = directory.path().join("pipe");
     // `sed` holds the agent's real output, passes six lines on and exits. The agent stays.
-    let script = format!("mkfifo {0}; sed -u 6q <{0} & exec {1} --ignore-eof >{0}", pipe.display(), agent.display());
+    let script = format!(
+        "mkfifo {0}; sed -u 6q <{0} & exec {1} --ignore-eof >{0}",
+        pipe.display(),
+        agent.display()
+    );
     let command = ["sh", "-c", &script].map(str::to_owned);
     let host = scripted_host(&[])?.with_agent("half", &command).start_host()?;
     let witness = ControlClient::start(&host).await?;
     let client = connect_client_of(&host, "half").await?;
     client.initialize().await?;
     let session = client.new_session(&cwd(&host)?).await?;
-    let words = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words =
+        |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let below = processes::list_descendants(host.pid()).into_iter();
     let half: Vec<u32> = below.filter(|pid| words(pid).contains("--ignore-eof")).collect();
     ensure!(!half.is_empty(), "there is no such agent");
@@ -92,15 +101,24 @@ async fn killed_hanging_agents_leave_no_processes() -> Result<()> {
         Ok(children)
     };
     let faults = async {
-        let ((), (), children) = tokio::try_join!(start_fails("mute"), start_fails("stuck"), turn_is_cancelled)?;
+        let ((), (), children) =
+            tokio::try_join!(start_fails("mute"), start_fails("stuck"), turn_is_cancelled)?;
         Ok(children)
     };
     let children = witness.works_during(faults).await?;
     ensure!(!children.is_empty());
-    assert_eq!(processes::wait_gone(&children, TREE_ENDS_WITHIN), Ok(()), "the children of an agent that hung");
+    assert_eq!(
+        processes::wait_gone(&children, TREE_ENDS_WITHIN),
+        Ok(()),
+        "the children of an agent that hung"
+    );
     let listed = http.get("/sessions?alive=false").await?.expect(200)?;
-    let ended: Vec<&Value> =
-        listed["sessions"].as_array().context("no list")?.iter().map(|one| &one["status"]).collect();
+    let ended: Vec<&Value> = listed["sessions"]
+        .as_array()
+        .context("no list")?
+        .iter()
+        .map(|one| &one["status"])
+        .collect();
     ensure!(ended.iter().filter(|status| **status == "error").count() == 2, "{ended:?}");
     Ok(())
 }

@@ -36,11 +36,17 @@ async fn wait_for_open_files(host: &TestHost, before: usize) -> Result<()> {
         Ok(Some(()).filter(|()| open_files(host).is_ok_and(|now| now <= before + 8)))
     })
     .await?;
-    back.with_context(|| format!("{} files are open, {before} were", open_files(host).unwrap_or_default()))
+    back.with_context(|| {
+        format!("{} files are open, {before} were", open_files(host).unwrap_or_default())
+    })
 }
 
 /// Opens connections that send this beginning and then nothing.
-async fn open_unfinished_connections(host: &TestHost, count: usize, beginning: &[u8]) -> Result<Vec<TcpStream>> {
+async fn open_unfinished_connections(
+    host: &TestHost,
+    count: usize,
+    beginning: &[u8],
+) -> Result<Vec<TcpStream>> {
     let mut streams = Vec::new();
     for _ in 0..count {
         let mut stream = TcpStream::connect(host_authority(host)).await?;
@@ -56,7 +62,8 @@ async fn silent_and_half_sent_requests_block_no_other_client() -> Result<()> {
     let witness = ControlClient::start(&host).await?;
     witness.run_turns(3).await?;
     let before = open_files(&host)?;
-    let own = format!("Host: {}\r\nAuthorization: Bearer {}\r\n", host_authority(&host), host.token());
+    let own =
+        format!("Host: {}\r\nAuthorization: Bearer {}\r\n", host_authority(&host), host.token());
     let body = format!(
         "POST /sessions/agent HTTP/1.1\r\n{own}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"
     );
@@ -71,7 +78,11 @@ async fn silent_and_half_sent_requests_block_no_other_client() -> Result<()> {
     for beginning in beginnings {
         held.extend(
             witness
-                .works_during(open_unfinished_connections(&host, SILENT_CLIENTS / beginnings.len(), beginning))
+                .works_during(open_unfinished_connections(
+                    &host,
+                    SILENT_CLIENTS / beginnings.len(),
+                    beginning,
+                ))
                 .await?,
         );
     }
@@ -94,8 +105,12 @@ async fn connect_and_drop_loop_leaks_no_connections() -> Result<()> {
             let client = TestClient::connect(&host.ws_url(), host.token()).await?;
             // Some clients leave before they have sent anything, others in the middle of an attachment.
             if turn % 2 == 0 {
-                let _ = client.start_request("initialize", serde_json::json!({ "protocolVersion": 1 })).await;
-                let _ = client.start_request("session/attach", session.session_params(&cwd(&host)?)).await;
+                let _ = client
+                    .start_request("initialize", serde_json::json!({ "protocolVersion": 1 }))
+                    .await;
+                let _ = client
+                    .start_request("session/attach", session.session_params(&cwd(&host)?))
+                    .await;
             }
             client.close().await;
         }
@@ -103,9 +118,16 @@ async fn connect_and_drop_loop_leaks_no_connections() -> Result<()> {
     };
     witness.works_during(come_and_go).await?;
     wait_for_open_files(&host, before + 16).await?;
-    let listed = wharf_testkit::http::RestClient::new(&host).get("/sessions").await?.expect(200)?;
-    let clients: Vec<_> =
-        listed["sessions"].as_array().context("no list")?.iter().map(|one| one["clients"].clone()).collect();
+    let listed = wharf_testkit::http::RestClient::new(&host)
+        .get("/sessions")
+        .await?
+        .expect(200)?;
+    let clients: Vec<_> = listed["sessions"]
+        .as_array()
+        .context("no list")?
+        .iter()
+        .map(|one| one["clients"].clone())
+        .collect();
     assert_eq!(clients, [1, 1], "the two that have stayed");
     Ok(())
 }
@@ -127,14 +149,21 @@ async fn open_connections(host: &TestHost, count: usize) -> Result<Vec<RawSocket
 
 #[tokio::test]
 async fn five_thousand_connections_are_held_and_released() -> Result<()> {
-    let host =
-        add_section(scripted_host(&[])?, "[limits]\nconnections = 5100\nconnections_per_token = 5100").start_host()?;
+    let host = add_section(
+        scripted_host(&[])?,
+        "[limits]\nconnections = 5100\nconnections_per_token = 5100",
+    )
+    .start_host()?;
     let witness = ControlClient::start(&host).await?;
     let before = open_files(&host)?;
     let mut most = Vec::new();
     for _ in 0..2 {
         let sockets = witness.works_during(open_connections(&host, CONNECTION_COUNT)).await?;
-        ensure!(open_files(&host)? >= CONNECTION_COUNT, "only {} files are open", open_files(&host)?);
+        ensure!(
+            open_files(&host)? >= CONNECTION_COUNT,
+            "only {} files are open",
+            open_files(&host)?
+        );
         witness.run_turns(20).await?;
         most.push(host.rss_kib().context("no memory")?);
         drop(sockets);
@@ -156,7 +185,9 @@ async fn host_without_file_descriptors_goes_on_and_recovers() -> Result<()> {
     witness.run_turns(3).await?;
     let held = open_unfinished_connections(&host, 200, b"GET /sess").await?;
     let none_left = || Ok(Some(()).filter(|()| open_files(&host).is_ok_and(|files| files >= 95)));
-    polling::poll_until(WAIT_LIMIT, none_left).await?.context("there are files left")?;
+    polling::poll_until(WAIT_LIMIT, none_left)
+        .await?
+        .context("there are files left")?;
     // The session that is already connected has all descriptors that it needs.
     witness.run_turns(10).await?;
     let error = expect_error(other.new_session(&cwd(&host)?).await)?;
@@ -175,12 +206,16 @@ async fn connect_again(host: &TestHost) -> Result<TestClient> {
         let mut stream = TcpStream::connect(host_authority(host)).await?;
         stream
             .write_all(
-                format!("GET /healthz HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", host_authority(host))
-                    .as_bytes(),
+                format!(
+                    "GET /healthz HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+                    host_authority(host)
+                )
+                .as_bytes(),
             )
             .await?;
         let mut answer = String::new();
-        let read = tokio::time::timeout(Duration::from_secs(5), stream.read_to_string(&mut answer)).await;
+        let read =
+            tokio::time::timeout(Duration::from_secs(5), stream.read_to_string(&mut answer)).await;
         if matches!(read, Ok(Ok(_))) && answer.contains("200 OK") {
             return connect_client(host).await;
         }

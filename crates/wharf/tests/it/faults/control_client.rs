@@ -38,7 +38,10 @@ impl ControlClient {
     }
 
     /// Runs turns until `fault` is over, at least one.
-    pub(super) async fn works_during<T>(&self, fault: impl Future<Output = Result<T>>) -> Result<T> {
+    pub(super) async fn works_during<T>(
+        &self,
+        fault: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
         let work = async {
             loop {
                 if let Err(error) = self.run_turns(1).await {

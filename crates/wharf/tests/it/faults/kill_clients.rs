@@ -63,15 +63,25 @@ impl PromptSender {
     }
 
     /// Sends prompts until the host is gone or the round's prompts are sent.
-    pub(super) async fn run_round(&mut self, http: &RestClient, seen: &SeenEvents, mut dice: TestRandom) -> Result<()> {
+    pub(super) async fn run_round(
+        &mut self,
+        http: &RestClient,
+        seen: &SeenEvents,
+        mut dice: TestRandom,
+    ) -> Result<()> {
         for _ in 0..PROMPTS_PER_ROUND {
             let text = self.unsure.take().unwrap_or_else(|| {
                 self.sent += 1;
                 format!("stream {} 20; echo {}-{}", dice.next_below(30), self.session, self.sent)
             });
             let path = format!("/sessions/{}/prompt", self.session);
-            let answer =
-                http.post_with(&path, ("idempotency-key", &text), &json!({ "prompt": text, "queue": true })).await;
+            let answer = http
+                .post_with(
+                    &path,
+                    ("idempotency-key", &text),
+                    &json!({ "prompt": text, "queue": true }),
+                )
+                .await;
             match complete_answer(answer) {
                 None => {
                     self.unsure = Some(text);
@@ -157,7 +167,9 @@ impl WebSocketEditor {
         mut dice: TestRandom,
     ) -> Result<()> {
         for _ in 0..2 {
-            let Ok(client) = TestClient::connect(&host.ws_url(), host.token()).await else { return Ok(()) };
+            let Ok(client) = TestClient::connect(&host.ws_url(), host.token()).await else {
+                return Ok(());
+            };
             let count = Arc::clone(seen);
             let allow = json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } });
             client.respond_with(move |frame| {
@@ -183,8 +195,7 @@ impl WebSocketEditor {
         seen: &SeenEvents,
         dice: &mut TestRandom,
     ) -> Result<bool> {
-        let mut join =
-            json!({ "sessionId": self.session, "cwd": cwd(host)?, "mcpServers": [], "historyPolicy": "none" });
+        let mut join = json!({ "sessionId": self.session, "cwd": cwd(host)?, "mcpServers": [], "historyPolicy": "none" });
         if let Some((last, _)) = self.frames.last() {
             join["historyPolicy"] = "after_event".into();
             join["afterEventId"] = last.as_str().into();
@@ -198,7 +209,12 @@ impl WebSocketEditor {
         }
         for _ in 0..PROMPTS_PER_ROUND {
             self.sent += 1;
-            let text = format!("echo a; ask; stream {} 20; echo {}-{}", dice.next_below(30), self.session, self.sent);
+            let text = format!(
+                "echo a; ask; stream {} 20; echo {}-{}",
+                dice.next_below(30),
+                self.session,
+                self.sent
+            );
             let call = client.start_prompt(&self.session, &text).await;
             match call.wait_answer_or_lost().await {
                 None => return Ok(false),

@@ -12,7 +12,8 @@ use wharf_testkit::random::TestRandom;
 use wharf_testkit::{WAIT_LIMIT, processes};
 
 use super::kill_clients::{
-    PromptSender, SeenEvents, SessionStarter, StreamReader, WebSocketEditor, logged_updates, next_text,
+    PromptSender, SeenEvents, SessionStarter, StreamReader, WebSocketEditor, logged_updates,
+    next_text,
 };
 use super::record_check::{RecordCheck, prompt_text};
 use crate::recording::Recording;
@@ -50,7 +51,11 @@ async fn kill_host_often(rounds: u32, is_kept: bool) -> Result<()> {
     let recording = Recording::new()?;
     let options = add_section(recording.host_options(&["--resume"])?, "replay_quiet = \"10ms\"");
     let reason = "each kill has to cut turns and to leave no process";
-    let mut host = if is_kept { options.start_host()? } else { options.without_keepers(reason).start_host()? };
+    let mut host = if is_kept {
+        options.start_host()?
+    } else {
+        options.without_keepers(reason).start_host()?
+    };
     let http = RestClient::new(&host);
     let (shared, own) = (spawn_session(&http, &host).await?, spawn_session(&http, &host).await?);
     let mut people = KillClients {
@@ -61,9 +66,14 @@ async fn kill_host_often(rounds: u32, is_kept: bool) -> Result<()> {
     };
     let mut tally = RecordCheck { rounds, ..RecordCheck::default() };
     for round in 0..rounds {
-        let below = people.run_round(&mut host, &mut dice).await.with_context(|| format!("round {round}"))?;
+        let below = people
+            .run_round(&mut host, &mut dice)
+            .await
+            .with_context(|| format!("round {round}"))?;
         if !is_kept {
-            tally.orphans.extend(processes::wait_gone(&below, TREE_ENDS_WITHIN).err().into_iter().flatten());
+            tally
+                .orphans
+                .extend(processes::wait_gone(&below, TREE_ENDS_WITHIN).err().into_iter().flatten());
         }
         host.restart()?;
     }
@@ -83,15 +93,21 @@ impl KillClients {
         let largest = 1 << dice.next_below(u64::from(EVENTS_PER_ROUND.ilog2()) + 1);
         let kill_at = dice.next_below(largest);
         let shot = dice.is_once_in(4).then(|| dice.next_below(kill_at + 1));
-        let (dice_a, dice_b, another) =
-            (TestRandom::from_seed(dice.next_number()), TestRandom::from_seed(dice.next_number()), dice.is_once_in(8));
+        let (dice_a, dice_b, another) = (
+            TestRandom::from_seed(dice.next_number()),
+            TestRandom::from_seed(dice.next_number()),
+            dice.is_once_in(8),
+        );
         let victim = dice.next_number();
         let pid = host.pid();
         let kill = async {
             if let Some(at) = shot {
                 seen.wait_for_count(at).await;
                 let below = processes::list_descendants(pid);
-                if let Some(one) = usize::try_from(victim).ok().and_then(|roll| below.get(roll % below.len().max(1))) {
+                if let Some(one) = usize::try_from(victim)
+                    .ok()
+                    .and_then(|roll| below.get(roll % below.len().max(1)))
+                {
                     processes::send_sigkill(*one);
                 }
             }
@@ -123,16 +139,25 @@ impl KillClients {
     }
 
     /// Starts the host for the last time, so that interrupted prompts get their end. Then checks all records.
-    async fn settle_round(mut self, host: &mut TestHost, recording: &Recording, tally: &mut RecordCheck) -> Result<()> {
+    async fn settle_round(
+        mut self,
+        host: &mut TestHost,
+        recording: &Recording,
+        tally: &mut RecordCheck,
+    ) -> Result<()> {
         let http = RestClient::new(host);
-        self.sender.run_round(&http, &SeenEvents::default(), TestRandom::from_seed(0)).await?;
+        self.sender
+            .run_round(&http, &SeenEvents::default(), TestRandom::from_seed(0))
+            .await?;
         self.starter.run_round(host, &http, &SeenEvents::default(), false).await?;
         let mut texts = BTreeMap::new();
         // Its last turn may have outlived the hosts, with an ask that the editor answers no more.
         let _ = http.post_empty(&format!("/sessions/{}/interrupt", self.editor.session)).await?;
         for session in [&self.sender.session, &self.editor.session] {
-            let (path, last) =
-                (format!("/sessions/{session}/prompt"), json!({ "prompt": "echo the end", "queue": true }));
+            let (path, last) = (
+                format!("/sessions/{session}/prompt"),
+                json!({ "prompt": "echo the end", "queue": true }),
+            );
             let mut answer = http.post(&path, &last).await?;
             if answer.status == 429 {
                 wait_until_idle(&http, session).await?;
@@ -142,8 +167,12 @@ impl KillClients {
             wait_until_idle(&http, session).await?;
         }
         self.count_frames(host, tally).await?;
-        http.post_empty(&format!("/sessions/{}/kill", self.reader.session)).await?.expect(200)?;
-        let mut stream = http.open_stream(&format!("/sessions/{}/stream", self.reader.session), None).await?;
+        http.post_empty(&format!("/sessions/{}/kill", self.reader.session))
+            .await?
+            .expect(200)?;
+        let mut stream = http
+            .open_stream(&format!("/sessions/{}/stream", self.reader.session), None)
+            .await?;
         let mut there = Vec::new();
         while let Some(event) = next_text(&mut stream).await {
             there.push(event);
@@ -166,28 +195,34 @@ impl KillClients {
         let mut labels = BTreeMap::new();
         let listed = http.get("/sessions?limit=1000").await?.expect(200)?;
         for session in listed["sessions"].as_array().context("no list")? {
-            *labels.entry(session["label"].as_str().unwrap_or_default().to_owned()).or_default() += 1;
+            *labels
+                .entry(session["label"].as_str().unwrap_or_default().to_owned())
+                .or_default() += 1;
         }
         tally.check_once("session", self.starter.started.iter().cloned(), &labels);
         let mut below = processes::list_descendants(host.pid());
         // Keepers that were taken over are no descendants of this host.
         for entry in std::fs::read_dir(host.state_dir().join("run"))? {
             let keeper = entry?.file_name().to_str().and_then(|name| name.parse().ok());
-            below.extend(
-                keeper.into_iter().flat_map(|keeper| processes::list_descendants(keeper).into_iter().chain([keeper])),
-            );
+            below.extend(keeper.into_iter().flat_map(|keeper| {
+                processes::list_descendants(keeper).into_iter().chain([keeper])
+            }));
         }
         http.post_empty("/stop").await?.expect(202)?;
         host.wait_exit(WAIT_LIMIT)?;
-        tally.orphans.extend(processes::wait_gone(&below, TREE_ENDS_WITHIN).err().into_iter().flatten());
+        tally
+            .orphans
+            .extend(processes::wait_gone(&below, TREE_ENDS_WITHIN).err().into_iter().flatten());
         Ok(())
     }
 
     /// Checks that the editor received the same frames as a new client, byte for byte.
     async fn count_frames(&self, host: &TestHost, tally: &mut RecordCheck) -> Result<()> {
-        let newcomer = connect_client_with(host, json!({}), json!({ "wharf": { "eventIds": true } })).await?;
+        let newcomer =
+            connect_client_with(host, json!({}), json!({ "wharf": { "eventIds": true } })).await?;
         newcomer.load_session(&self.editor.session, &cwd(host)?).await?;
-        tally.compare_records(&self.editor.frames, &logged_updates(&newcomer, &self.editor.session));
+        tally
+            .compare_records(&self.editor.frames, &logged_updates(&newcomer, &self.editor.session));
         Ok(())
     }
 }
@@ -204,8 +239,11 @@ fn count_deliveries(recording: &Recording, tally: &mut RecordCheck) -> Result<()
         *times.entry(text).or_default() += 1;
     }
     times.remove("echo the end");
-    tally
-        .doubled
-        .extend(times.into_iter().filter(|(_, times)| *times > 1).map(|(text, _)| format!("delivered: {text}")));
+    tally.doubled.extend(
+        times
+            .into_iter()
+            .filter(|(_, times)| *times > 1)
+            .map(|(text, _)| format!("delivered: {text}")),
+    );
     Ok(())
 }

@@ -31,7 +31,11 @@ impl std::fmt::Display for RecordCheck {
 
 impl RecordCheck {
     /// Checks that every received record exists exactly once and unchanged in `there`.
-    pub(super) fn compare_records(&mut self, told: &[(String, String)], there: &[(String, String)]) {
+    pub(super) fn compare_records(
+        &mut self,
+        told: &[(String, String)],
+        there: &[(String, String)],
+    ) {
         let mut kept: HashMap<&str, Vec<&str>> = HashMap::new();
         for (id, text) in there {
             kept.entry(id).or_default().push(text);
@@ -45,8 +49,11 @@ impl RecordCheck {
                 self.lost.push(format!("{id} {text}; there: {:?}", kept.get(&**id)));
             }
         }
-        self.doubled
-            .extend(kept.iter().filter(|(_, texts)| texts.len() > 1).map(|(id, _)| format!("kept twice: {id}")));
+        self.doubled.extend(
+            kept.iter()
+                .filter(|(_, texts)| texts.len() > 1)
+                .map(|(id, _)| format!("kept twice: {id}")),
+        );
         self.acknowledged += seen.len();
     }
 
@@ -68,11 +75,16 @@ impl RecordCheck {
     }
 
     /// Checks that a log has no gap, and that every prompt in it is accepted once and ends once.
-    pub(super) fn check_log(&mut self, host: &TestHost, session: &str) -> Result<BTreeMap<String, usize>> {
+    pub(super) fn check_log(
+        &mut self,
+        host: &TestHost,
+        session: &str,
+    ) -> Result<BTreeMap<String, usize>> {
         let records = log::read_records(host, session)?;
         for (place, record) in records.iter().enumerate() {
             if record["seq"] != place as u64 + 1 {
-                self.lost.push(format!("{session}: {} where {} belongs", record["seq"], place + 1));
+                self.lost
+                    .push(format!("{session}: {} where {} belongs", record["seq"], place + 1));
             }
         }
         let mut ledger: BTreeMap<String, [usize; 3]> = BTreeMap::new();
@@ -80,7 +92,9 @@ impl RecordCheck {
         for event in records.iter().map(|record| &record["event"]) {
             let step = match event["kind"].as_str().unwrap_or_default() {
                 "prompt_accepted" => {
-                    *texts.entry(prompt_text(event).context("a prompt without text")?).or_default() += 1;
+                    *texts
+                        .entry(prompt_text(event).context("a prompt without text")?)
+                        .or_default() += 1;
                     0
                 }
                 "turn_started" => 1,
@@ -92,7 +106,8 @@ impl RecordCheck {
         }
         for (prompt, [accepted, started, ended]) in ledger {
             if accepted == 0 || ended == 0 {
-                self.lost.push(format!("{session} {prompt}: accepted {accepted}, ended {ended}"));
+                self.lost
+                    .push(format!("{session} {prompt}: accepted {accepted}, ended {ended}"));
             }
             if accepted > 1 || started > 1 || ended > 1 {
                 self.doubled.push(format!("{session} {prompt}: {accepted}, {started}, {ended}"));
@@ -113,7 +128,10 @@ fn record_check_finds_missing_changed_and_duplicate_records() {
     let pair = |id: &str, text: &str| (id.to_owned(), text.to_owned());
     let there = [pair("1", "a"), pair("2", "b"), pair("3", "c"), pair("3", "c")];
     let mut tally = RecordCheck::default();
-    tally.compare_records(&[pair("1", "a"), pair("2", "other"), pair("4", "d"), pair("1", "a")], &there);
+    tally.compare_records(
+        &[pair("1", "a"), pair("2", "other"), pair("4", "d"), pair("1", "a")],
+        &there,
+    );
     assert_eq!((tally.acknowledged, tally.lost.len(), tally.doubled.len()), (3, 2, 2), "{tally:?}");
     let times = BTreeMap::from([("once".to_owned(), 1), ("twice".to_owned(), 2)]);
     let mut tally = RecordCheck::default();

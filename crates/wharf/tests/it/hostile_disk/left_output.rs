@@ -45,11 +45,18 @@ impl LeftTurn {
         drop((host, handle));
         fs::write(go, "")?;
         let find_output = || Ok(list_directories(&run_dir, "left")?.pop());
-        let output = polling::poll_until(WAIT_LIMIT, find_output).await?.context("its keeper has left nothing")?;
+        let output = polling::poll_until(WAIT_LIMIT, find_output)
+            .await?
+            .context("its keeper has left nothing")?;
         let written = count_left_updates(&output)?;
         prepare(&disk);
         let host = start_next_host(&config, &engine).await?;
-        Ok(Self { fixture: DiskFixture { host, config, engine, disk, dir }, session, output, written })
+        Ok(Self {
+            fixture: DiskFixture { host, config, engine, disk, dir },
+            session,
+            output,
+            written,
+        })
     }
 
     async fn open(&self) -> Result<SessionHandle> {
@@ -58,7 +65,8 @@ impl LeftTurn {
 
     async fn read_all(&self) -> Result<Vec<Event>> {
         let handle = self.open().await?;
-        read_events_until(&handle, |event| matches!(event, Event::Session(SessionEvent::Ended(_)))).await
+        read_events_until(&handle, |event| matches!(event, Event::Session(SessionEvent::Ended(_))))
+            .await
     }
 
     /// Checks that the log has every update that the agent has written, each once and in order.
@@ -70,13 +78,20 @@ impl LeftTurn {
                 updates.extend(chunk_index(&serde_json::from_slice::<Value>(frame.bytes())?));
             }
         }
-        ensure!(updates.iter().copied().eq(0..self.written), "{} of {} updates", updates.len(), self.written);
+        ensure!(
+            updates.iter().copied().eq(0..self.written),
+            "{} of {} updates",
+            updates.len(),
+            self.written
+        );
         Ok(())
     }
 
     async fn wait_for_removal(&self) -> Result<()> {
         let is_gone = || Ok((!self.output.exists()).then_some(()));
-        polling::poll_until(WAIT_LIMIT, is_gone).await?.context("the output stays on the disk")
+        polling::poll_until(WAIT_LIMIT, is_gone)
+            .await?
+            .context("the output stays on the disk")
     }
 }
 
@@ -87,7 +102,9 @@ async fn start_next_host(config: &Config, engine: &Arc<MemoryEngine>) -> Result<
         Err(StartError::Held { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     };
-    polling::poll_until(WAIT_LIMIT, try_start).await?.context("the first host does not end")
+    polling::poll_until(WAIT_LIMIT, try_start)
+        .await?
+        .context("the first host does not end")
 }
 
 fn is_update(event: &Event) -> bool {
@@ -128,7 +145,13 @@ async fn output_that_cannot_be_read_to_its_end_is_set_aside() -> Result<()> {
 #[tokio::test]
 async fn output_is_taken_in_when_the_session_is_opened_after_a_failure_of_its_log() -> Result<()> {
     let turn = LeftTurn::new(|disk| disk.break_appends(1)).await?;
-    let is_failed = || Ok(turn.fixture.host.descriptor(&turn.session).filter(|known| !known.status.is_alive()));
+    let is_failed = || {
+        Ok(turn
+            .fixture
+            .host
+            .descriptor(&turn.session)
+            .filter(|known| !known.status.is_alive()))
+    };
     polling::poll_until(WAIT_LIMIT, is_failed).await?.context("its log works")?;
     ensure!(turn.output.exists(), "what is not in the log is gone");
     turn.expect_all_updates().await?;
@@ -145,7 +168,9 @@ async fn output_stays_until_the_log_is_on_the_disk() -> Result<()> {
     turn.fixture.disk.fill_appends(0);
     turn.expect_all_updates().await?;
     let sees_held_syncs = || Ok((turn.fixture.disk.held_syncs() > 0).then_some(()));
-    polling::poll_until(WAIT_LIMIT, sees_held_syncs).await?.context("nothing is synced")?;
+    polling::poll_until(WAIT_LIMIT, sees_held_syncs)
+        .await?
+        .context("nothing is synced")?;
     // The task has done all that follows from the end.
     handle.turns().await?;
     ensure!(turn.output.exists(), "a power cut would lose its end");

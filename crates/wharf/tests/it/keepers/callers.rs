@@ -13,7 +13,9 @@ use wharf_testkit::{WAIT_LIMIT, processes};
 use super::KeepingHost;
 use crate::program::shell_command;
 use crate::rest::{send_prompt, wait_for_session};
-use crate::{TREE_ENDS_WITHIN, join_session, log, open_session, parse_pids, prompt_for_text, scripted_host};
+use crate::{
+    TREE_ENDS_WITHIN, join_session, log, open_session, parse_pids, prompt_for_text, scripted_host,
+};
 
 /// More callers than a keeper reads at once.
 const SILENT_CALLERS: usize = 40;
@@ -25,8 +27,9 @@ async fn silent_callers_of_a_keeper_hold_up_no_take_over() -> Result<()> {
     let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
     host.kill()?;
     let socket = host.state_dir().join("run/keepers-1").join(host.only_keeper()?.to_string());
-    let silent: Vec<UnixStream> =
-        (0..SILENT_CALLERS).map(|_| UnixStream::connect(&socket)).collect::<Result<_, _>>()?;
+    let silent: Vec<UnixStream> = (0..SILENT_CALLERS)
+        .map(|_| UnixStream::connect(&socket))
+        .collect::<Result<_, _>>()?;
     host.restart()?;
     let told = host.read_stderr();
     ensure!(told.contains("took over the agent") && !told.contains("does not answer"), "{told}");
@@ -40,7 +43,11 @@ async fn expect_agent(host: &KeepingHost, session: &str, agent: &[u32]) -> Resul
     let client = join_session(host, session).await?;
     let before = client.chunk_texts().len();
     client.send_prompt(session, "pid").await?;
-    assert_eq!(parse_pids(&client.chunk_texts().split_off(before).concat()), agent, "another agent");
+    assert_eq!(
+        parse_pids(&client.chunk_texts().split_off(before).concat()),
+        agent,
+        "another agent"
+    );
     Ok(())
 }
 
@@ -55,7 +62,11 @@ impl SilentSocket {
     pub(super) fn put_before(path: &Path) -> Result<Self> {
         let aside = path.with_extension("aside");
         fs::rename(path, &aside)?;
-        Ok(Self { path: path.to_owned(), aside, _listener: UnixListener::bind(path)? })
+        Ok(Self {
+            path: path.to_owned(),
+            aside,
+            _listener: UnixListener::bind(path)?,
+        })
     }
 
     pub(super) fn take_away(self) -> Result<()> {
@@ -64,11 +75,13 @@ impl SilentSocket {
 }
 
 pub(super) fn is_silent(session: &Value) -> bool {
-    session["status"] == "running" && session["message"].as_str().is_some_and(|text| text.contains("does not answer"))
+    session["status"] == "running"
+        && session["message"].as_str().is_some_and(|text| text.contains("does not answer"))
 }
 
 #[tokio::test]
-async fn keeper_that_answers_late_is_taken_over_and_what_was_asked_meanwhile_is_done_once() -> Result<()> {
+async fn keeper_that_answers_late_is_taken_over_and_what_was_asked_meanwhile_is_done_once()
+-> Result<()> {
     let mut host = KeepingHost::start(scripted_host(&[])?)?;
     let (client, session) = open_session(&host).await?;
     let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
@@ -85,13 +98,17 @@ async fn keeper_that_answers_late_is_taken_over_and_what_was_asked_meanwhile_is_
     send_prompt(&http, &session, "echo meanwhile").await?;
     let queued = json!({ "prompt": "pid", "queue": true });
     http.post(&format!("/sessions/{session}/prompt"), &queued).await?.expect(200)?;
-    log::expect_event(&host, &session, "turn_started", |event| event["content"] != Value::Null).await?;
+    log::expect_event(&host, &session, "turn_started", |event| event["content"] != Value::Null)
+        .await?;
     let shown = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
     ensure!(is_silent(&shown), "its session does not say so any more: {shown}");
     socket.take_away()?;
-    wait_for_session(&http, &session, "its agent", |session| session["turn"] == "idle" && session["queued"] == 0)
+    wait_for_session(&http, &session, "its agent", |session| {
+        session["turn"] == "idle" && session["queued"] == 0
+    })
+    .await?;
+    wait_for_session(&http, &session, "no message", |session| session["message"] == Value::Null)
         .await?;
-    wait_for_session(&http, &session, "no message", |session| session["message"] == Value::Null).await?;
     let client = join_session(&host, &session).await?;
     let said = client.chunk_texts();
     assert_eq!(said.iter().filter(|text| *text == "meanwhile").count(), 1, "{said:?}");
@@ -120,7 +137,8 @@ async fn session_whose_keeper_does_not_answer_can_be_killed_and_comes_back() -> 
     drop(socket);
     let _ = fs::remove_file(path.with_extension("aside"));
     http.post_empty(&format!("/sessions/{session}/resume")).await?.expect(200)?;
-    wait_for_session(&http, &session, "its return", |session| session["status"] == "running").await?;
+    wait_for_session(&http, &session, "its return", |session| session["status"] == "running")
+        .await?;
     host.stop_all().await
 }
 

@@ -16,7 +16,9 @@ use wharf_testkit::{WAIT_LIMIT, polling, processes};
 use super::callers::{SilentSocket, is_silent};
 use super::{KeepingHost, pause_for_yields, pick_yields};
 use crate::rest::wait_for_session;
-use crate::{TREE_ENDS_WITHIN, add_section, join_session, log, open_session, parse_pids, scripted_host};
+use crate::{
+    TREE_ENDS_WITHIN, add_section, join_session, log, open_session, parse_pids, scripted_host,
+};
 
 /// So many that a host is killed while it takes them in.
 const MANY_UPDATES: u64 = 20_000;
@@ -29,7 +31,10 @@ fn impatient_host(flags: &[&str]) -> Result<HostOptions> {
 /// Returns the directories with output that keepers have left.
 fn left_outputs(host: &KeepingHost) -> Vec<PathBuf> {
     let entries = fs::read_dir(host.state_dir().join("run")).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|found| found == "left")).collect()
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|found| found == "left"))
+        .collect()
 }
 
 /// A turn that streams while no host is there.
@@ -50,7 +55,8 @@ impl StreamingTurn {
         let (client, session) = open_session(host).await?;
         let agent = parse_pids(&crate::prompt_for_text(&client, &session, "pid").await?);
         let save = format!("save {} now", done.display());
-        let script = format!("echo begun; await {}; stream {updates} 100; {save}; {end}", go.display());
+        let script =
+            format!("echo begun; await {}; stream {updates} 100; {save}; {end}", go.display());
         let _running = client.start_prompt(&session, &script).await;
         client.expect_text("begun").await;
         Ok(Self { session, agent, done, folder })
@@ -66,22 +72,31 @@ impl StreamingTurn {
             return Ok(updates);
         }
         let left = left_outputs(host);
-        let [left] = left.as_slice() else { anyhow::bail!("the agent was held up, and nothing was left: {left:?}") };
+        let [left] = left.as_slice() else {
+            anyhow::bail!("the agent was held up, and nothing was left: {left:?}")
+        };
         count_left_updates(left)
     }
 
     /// Checks that the log has these updates, each once and in order, and all before the end of the turn.
     fn check_updates(&self, host: &KeepingHost, updates: u64) -> Result<()> {
         let records = log::read_records(host, &self.session)?;
-        let of_kind = |kind: &'static str| records.iter().filter(move |record| record["event"]["kind"] == kind);
-        let chunks = of_kind("agent_updated")
-            .filter_map(|record| Some((chunk_index(&record["event"]["frame"])?, record["seq"].as_u64()?)));
+        let of_kind = |kind: &'static str| {
+            records.iter().filter(move |record| record["event"]["kind"] == kind)
+        };
+        let chunks = of_kind("agent_updated").filter_map(|record| {
+            Some((chunk_index(&record["event"]["frame"])?, record["seq"].as_u64()?))
+        });
         let (indices, seqs): (Vec<u64>, Vec<u64>) = chunks.unzip();
         ensure!(indices.iter().copied().eq(0..indices.len() as u64), "output is lost or doubled");
         assert_eq!(indices.len() as u64, updates, "the end of the output is lost");
         // The first turn is that of `pid`.
         let end = of_kind("prompt_ended").nth(1).and_then(|record| record["seq"].as_u64());
-        ensure!(seqs.last().copied() < end, "the turn ended at {end:?}, before its last output at {:?}", seqs.last());
+        ensure!(
+            seqs.last().copied() < end,
+            "the turn ended at {end:?}, before its last output at {:?}",
+            seqs.last()
+        );
         Ok(())
     }
 }
@@ -96,12 +111,18 @@ pub(crate) fn count_left_updates(left: &Path) -> Result<u64> {
         let begin = line.iter().position(|byte| *byte == b'{')?;
         serde_json::from_slice::<Value>(&line[begin..]).ok()
     });
-    frames.filter_map(|frame| chunk_index(&frame)).max().map(|last| last + 1).context("nothing was written in time")
+    frames
+        .filter_map(|frame| chunk_index(&frame))
+        .max()
+        .map(|last| last + 1)
+        .context("nothing was written in time")
 }
 
 /// Returns the number of an update of `stream`, which is longer than what the agent says besides.
 pub(crate) fn chunk_index(frame: &Value) -> Option<u64> {
-    let text = frame["params"]["update"]["content"]["text"].as_str().filter(|text| text.len() > 60)?;
+    let text = frame["params"]["update"]["content"]["text"]
+        .as_str()
+        .filter(|text| text.len() > 60)?;
     text.split(' ').next()?.parse().ok()
 }
 
@@ -111,7 +132,8 @@ fn assert_private(path: &Path, mode: u32) -> Result<()> {
 }
 
 #[tokio::test]
-async fn output_of_an_agent_that_no_host_came_for_is_in_the_log_before_the_end_of_its_turn() -> Result<()> {
+async fn output_of_an_agent_that_no_host_came_for_is_in_the_log_before_the_end_of_its_turn()
+-> Result<()> {
     const UPDATES: u64 = 2_000;
     let mut host = KeepingHost::start(impatient_host(&["--resume"])?)?;
     let turn = StreamingTurn::start(&host, UPDATES, "hang").await?;
@@ -133,7 +155,9 @@ async fn output_of_an_agent_that_no_host_came_for_is_in_the_log_before_the_end_o
     let ends = log::list_events(&host, &turn.session, "prompt_ended")?;
     assert_eq!(ends.last().context("no end")?["end"]["how"], "host_restarted");
     let is_clean = || Ok(left_outputs(&host).is_empty().then_some(()));
-    polling::poll_until(WAIT_LIMIT, is_clean).await?.context("the output stays on the disk")?;
+    polling::poll_until(WAIT_LIMIT, is_clean)
+        .await?
+        .context("the output stays on the disk")?;
     let client = join_session(&host, &turn.session).await?;
     client.send_prompt(&turn.session, "echo back").await?;
     host.stop_all().await
@@ -156,7 +180,9 @@ async fn turn_that_ended_without_a_host_has_its_own_end_and_waiting_prompts_run(
         let ends = log::list_events(&host, &turn.session, "prompt_ended")?;
         Ok((ends.len() == 3).then_some(ends))
     };
-    let ends = polling::poll_until(WAIT_LIMIT, three_ends).await?.context("the waiting prompt has no end")?;
+    let ends = polling::poll_until(WAIT_LIMIT, three_ends)
+        .await?
+        .context("the waiting prompt has no end")?;
     turn.check_updates(&host, 100)?;
     let ends: Vec<&Value> = ends.iter().map(|event| &event["end"]["stop_reason"]).collect();
     assert_eq!(ends, [&json!("end_turn"); 3], "`pid`, the turn without a host, the waiting prompt");
@@ -201,21 +227,29 @@ async fn keeper_that_has_no_space_for_the_output_keeps_it_until_a_host_comes() -
     if !SmallDisk::is_possible() {
         return Ok(());
     }
-    let options = add_section(impatient_host(&["--resume"])?, "[limits]\nreserve = \"1MiB\"").with_disk("10m");
+    let options = add_section(impatient_host(&["--resume"])?, "[limits]\nreserve = \"1MiB\"")
+        .with_disk("10m");
     let mut host = KeepingHost::start(options)?;
     let turn = StreamingTurn::start(&host, UPDATES, "hang").await?;
     let keeper = host.only_keeper()?;
     host.kill()?;
     let filler = DiskFiller::fill_disk(&host.state_dir())?;
     turn.go_on()?;
-    assert_eq!(processes::wait_gone(&turn.agent, TREE_ENDS_WITHIN), Ok(()), "the keeper's time is over");
+    assert_eq!(
+        processes::wait_gone(&turn.agent, TREE_ENDS_WITHIN),
+        Ok(()),
+        "the keeper's time is over"
+    );
     let is_alive = processes::wait_gone(&[keeper], Duration::from_secs(2)).is_err();
     ensure!(is_alive, "the keeper is gone, and the output with it");
     ensure!(left_outputs(&host).is_empty(), "half of the output");
     drop(filler);
     host.restart()?;
     let ended = log::expect_event(&host, &turn.session, "ended", |_| true).await?;
-    assert_eq!(ended["ending"]["reason"], "host_restarted", "the keeper has ended the agent: {ended}");
+    assert_eq!(
+        ended["ending"]["reason"], "host_restarted",
+        "the keeper has ended the agent: {ended}"
+    );
     turn.check_updates(&host, UPDATES)?;
     host.stop_all().await
 }
@@ -264,7 +298,8 @@ async fn output_that_cannot_be_opened_is_taken_in_when_it_can() -> Result<()> {
     let (mut host, turn, left, written) = leave_spoilt_output(500, spoil).await?;
     let is_told = |session: &Value| {
         let message = session["message"].as_str().unwrap_or_default();
-        session["status"] == "running" && message.ends_with("cannot be read; the host tries again, later every 30 s")
+        session["status"] == "running"
+            && message.ends_with("cannot be read; the host tries again, later every 30 s")
     };
     wait_for_session(&RestClient::new(&host), &turn.session, "its trouble", is_told).await?;
     // The next host is not deterred by the one before it.
@@ -344,7 +379,11 @@ async fn half_of_the_output_of_a_killed_keeper_is_removed_and_its_session_ends()
     processes::send_sigkill(keeper);
     assert_eq!(processes::wait_gone(&[keeper], WAIT_LIMIT), Ok(()));
     host.restart()?;
-    ensure!(!half.exists() && host.read_stderr().contains("which is lost"), "{}", host.read_stderr());
+    ensure!(
+        !half.exists() && host.read_stderr().contains("which is lost"),
+        "{}",
+        host.read_stderr()
+    );
     let ended = log::expect_event(&host, &session, "ended", |_| true).await?;
     assert_eq!(ended["ending"]["reason"], "host_restarted", "{ended}");
     assert_eq!(processes::wait_gone(&tree, TREE_ENDS_WITHIN), Ok(()));

@@ -32,7 +32,8 @@ async fn one_turn_goes_on_over_twenty_kills_of_the_host() -> Result<()> {
     let mut editor = start_editor(&host, &[])?;
     let session = editor.open_session()?;
     let (next_host, hosts) = watch::channel(RestClient::new(&host));
-    let prompt = editor.start_prompt(&session, &format!("mixed {updates} {UPDATES_PER_REQUEST}"))?;
+    let prompt =
+        editor.start_prompt(&session, &format!("mixed {updates} {UPDATES_PER_REQUEST}"))?;
     let bridge = tokio::task::spawn_blocking(move || follow_bridge(editor, prompt));
     let rows = tokio::spawn(follow_rows(session.clone(), hosts));
     let mut client = ReconnectingClient::new(&session);
@@ -40,7 +41,8 @@ async fn one_turn_goes_on_over_twenty_kills_of_the_host() -> Result<()> {
     let mut tally = KillTally::default();
     for kill in 0..kills {
         let kill_at = kill * UPDATES_PER_KILL + dice.next_below(UPDATES_PER_KILL);
-        let killed = kill_in_flight(&mut host, &mut client, &mut dice, kill_at, kill, &mut tally).await;
+        let killed =
+            kill_in_flight(&mut host, &mut client, &mut dice, kill_at, kill, &mut tally).await;
         killed.with_context(|| format!("kill {kill} at update {kill_at}"))?;
         next_host.send_replace(RestClient::new(&host));
         client.reconnect(&host).await?;
@@ -94,8 +96,11 @@ async fn kill_in_flight(
     let session = client.session().to_owned();
     client.send("_echo", json!({ "sessionId": session, "kill": kill })).await?;
     let mode = if kill.is_multiple_of(2) { "auto" } else { "ask" };
-    client.send("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await?;
-    let until = (client.chunks.count + dice.next_below(MAX_UPDATES_BEFORE_KILL)).min((kill + 1) * UPDATES_PER_KILL);
+    client
+        .send("session/set_mode", json!({ "sessionId": session, "modeId": mode }))
+        .await?;
+    let until = (client.chunks.count + dice.next_below(MAX_UPDATES_BEFORE_KILL))
+        .min((kill + 1) * UPDATES_PER_KILL);
     client.read_until(until, true).await?;
     host.kill()?;
     client.read_rest().await?;
@@ -111,19 +116,33 @@ async fn kill_in_flight(
 /// Checks that the log has every update once and one end of the turn.
 fn check_log(host: &KeepingHost, session: &str, updates: u64) -> Result<()> {
     let records = log::read_records(host, session)?;
-    let gapless = records.iter().enumerate().all(|(place, record)| record["seq"] == place as u64 + 1);
+    let gapless = records
+        .iter()
+        .enumerate()
+        .all(|(place, record)| record["seq"] == place as u64 + 1);
     ensure!(gapless, "the log has a gap");
-    let ends: Vec<&Value> =
-        records.iter().map(|record| &record["event"]).filter(|event| event["kind"] == "prompt_ended").collect();
+    let ends: Vec<&Value> = records
+        .iter()
+        .map(|record| &record["event"])
+        .filter(|event| event["kind"] == "prompt_ended")
+        .collect();
     ensure!(ends.len() == 1 && ends[0].to_string().contains("end_turn"), "{ends:?}");
-    let chunks = records.iter().filter(|record| record["event"].to_string().contains("agent_message_chunk")).count();
+    let chunks = records
+        .iter()
+        .filter(|record| record["event"].to_string().contains("agent_message_chunk"))
+        .count();
     ensure!(chunks as u64 == updates, "{chunks} chunks in the log");
     Ok(())
 }
 
 impl KillTally {
     /// Compares the messages that the agent received with the log: every request has one answer, and no message came twice.
-    fn check_received(&mut self, recording: &Recording, host: &KeepingHost, session: &str) -> Result<()> {
+    fn check_received(
+        &mut self,
+        recording: &Recording,
+        host: &KeepingHost,
+        session: &str,
+    ) -> Result<()> {
         let messages = recording.read_messages()?;
         let mut times: BTreeMap<String, u64> = BTreeMap::new();
         // Agents that only answer a client's `initialize` write to the same recording.
@@ -137,28 +156,48 @@ impl KillTally {
         }
         let doubled: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
         ensure!(doubled.is_empty(), "the agent received twice: {doubled:?}");
-        let count = |prefix: &str| times.keys().filter(|name| name.starts_with(prefix)).count() as u64;
+        let count =
+            |prefix: &str| times.keys().filter(|name| name.starts_with(prefix)).count() as u64;
         (self.answered, self.echoes) = (count("answer"), count("echo"));
-        let is_unknown =
-            |message: &&Value| message["error"]["message"].as_str().is_some_and(|text| text.contains("unknown"));
+        let is_unknown = |message: &&Value| {
+            message["error"]["message"]
+                .as_str()
+                .is_some_and(|text| text.contains("unknown"))
+        };
         self.unknown_outcomes = messages.iter().filter(is_unknown).count() as u64;
         let numbers: Vec<u64> = times
             .keys()
-            .filter_map(|name| name.strip_prefix("answer \"mixed-")?.strip_suffix('"')?.parse().ok())
+            .filter_map(|name| {
+                name.strip_prefix("answer \"mixed-")?.strip_suffix('"')?.parse().ok()
+            })
             .collect();
         let last = numbers.iter().max().context("no answers")?;
-        ensure!(numbers.len() as u64 == last + 1, "{} answers to {} requests", numbers.len(), last + 1);
+        ensure!(
+            numbers.len() as u64 == last + 1,
+            "{} answers to {} requests",
+            numbers.len(),
+            last + 1
+        );
         ensure!(count("session/prompt") == 1 && count("session/new") == 1, "{times:?}");
         let resolved = log::list_events(host, session, "ask_resolved")?.len() as u64;
-        let selected =
-            messages.iter().filter(|message| message["result"]["outcome"]["outcome"] == "selected").count() as u64;
+        let selected = messages
+            .iter()
+            .filter(|message| message["result"]["outcome"]["outcome"] == "selected")
+            .count() as u64;
         self.permissions = selected;
-        ensure!(resolved == selected, "{resolved} permissions in the log, {selected} answers at the agent");
-        let modes: Vec<&Value> = messages.iter().filter(|message| message["method"] == "session/set_mode").collect();
+        ensure!(
+            resolved == selected,
+            "{resolved} permissions in the log, {selected} answers at the agent"
+        );
+        let modes: Vec<&Value> = messages
+            .iter()
+            .filter(|message| message["method"] == "session/set_mode")
+            .collect();
         self.mode_changes = modes.len() as u64;
         let changes = log::list_events(host, session, "settings_changed")?;
         let settings = changes.last().and_then(|event| event["settings"].as_array());
-        let noted = settings.and_then(|settings| settings.iter().find(|setting| setting["of"] == "mode"));
+        let noted =
+            settings.and_then(|settings| settings.iter().find(|setting| setting["of"] == "mode"));
         let noted = noted.map(|setting| &setting["value"]);
         let set = modes.last().map(|message| &message["params"]["modeId"]);
         ensure!(noted == set, "the log's mode is {noted:?}, the agent's is {set:?}");

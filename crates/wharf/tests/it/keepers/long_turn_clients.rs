@@ -103,12 +103,17 @@ impl ReconnectingClient {
     }
 
     pub(super) async fn reconnect(&mut self, host: &TestHost) -> Result<()> {
-        let (socket, _) = connect(&host.ws_url(), &Credentials::Bearer(host.token().to_owned())).await?;
+        let (socket, _) =
+            connect(&host.ws_url(), &Credentials::Bearer(host.token().to_owned())).await?;
         self.socket = Some(socket);
         self.held_asks.clear();
         self.attached_after.clone_from(&self.last_event);
         let meta = json!({ "wharf": { "eventIds": true } });
-        self.send("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {}, "_meta": meta })).await?;
+        self.send(
+            "initialize",
+            json!({ "protocolVersion": 1, "clientCapabilities": {}, "_meta": meta }),
+        )
+        .await?;
         // Frames carry event ids only after this answer.
         self.is_initialized = false;
         while !self.is_initialized {
@@ -116,12 +121,12 @@ impl ReconnectingClient {
         }
         match self.last_event.clone() {
             None => {
-                let load = json!({ "sessionId": self.session, "cwd": cwd(host)?, "mcpServers": [] });
+                let load =
+                    json!({ "sessionId": self.session, "cwd": cwd(host)?, "mcpServers": [] });
                 self.send("session/load", load).await
             }
             Some(event) => {
-                let attach =
-                    json!({ "sessionId": self.session, "historyPolicy": "after_event", "afterEventId": event });
+                let attach = json!({ "sessionId": self.session, "historyPolicy": "after_event", "afterEventId": event });
                 self.send("session/attach", attach).await
             }
         }
@@ -129,7 +134,8 @@ impl ReconnectingClient {
 
     pub(super) async fn send(&mut self, method: &str, params: Value) -> Result<()> {
         self.next_id += 1;
-        let frame = json!({ "jsonrpc": "2.0", "id": self.next_id, "method": method, "params": params });
+        let frame =
+            json!({ "jsonrpc": "2.0", "id": self.next_id, "method": method, "params": params });
         self.send_text(frame.to_string()).await
     }
 
@@ -141,7 +147,8 @@ impl ReconnectingClient {
     pub(super) async fn answer_asks(&mut self) -> Result<()> {
         for id in std::mem::take(&mut self.held_asks) {
             let result = json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } });
-            self.send_text(json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string()).await?;
+            self.send_text(json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string())
+                .await?;
         }
         Ok(())
     }
@@ -174,7 +181,10 @@ impl ReconnectingClient {
     /// Takes one frame. Returns false at the end of the connection.
     pub(super) async fn read_one(&mut self) -> Result<bool> {
         let socket = self.socket.as_mut().context("not connected")?;
-        let frame = match tokio::time::timeout(WAIT_LIMIT, socket.next()).await.context("the WebSocket is silent")? {
+        let frame = match tokio::time::timeout(WAIT_LIMIT, socket.next())
+            .await
+            .context("the WebSocket is silent")?
+        {
             Some(Ok(Message::Text(text))) => text,
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => return Ok(true),
             Some(Ok(Message::Binary(_))) => bail!("a binary frame"),
@@ -196,25 +206,33 @@ impl ReconnectingClient {
             let (event, _) = rest.split_once('"').context("an event id without an end")?;
             self.last_event = Some(event.to_owned());
         }
-        self.is_initialized |= raw_client::is_response(frame) && frame.contains(r#""protocolVersion""#);
+        self.is_initialized |=
+            raw_client::is_response(frame) && frame.contains(r#""protocolVersion""#);
         if frame.contains(r#""session/request_permission""#) {
             let ask: Value = serde_json::from_str(frame)?;
             self.held_asks.push(ask["id"].clone());
         }
-        ensure!(!frame.contains(r#""historyPolicy":"full""#), "the host does not know the last event: {frame}");
+        ensure!(
+            !frame.contains(r#""historyPolicy":"full""#),
+            "the host does not know the last event: {frame}"
+        );
         Ok(())
     }
 }
 
 /// Follows the rows of a session over reconnects until the turn has ended. Returns the chunks in their texts.
-pub(super) async fn follow_rows(session: String, mut hosts: watch::Receiver<RestClient>) -> Result<ChunkSequence> {
+pub(super) async fn follow_rows(
+    session: String,
+    mut hosts: watch::Receiver<RestClient>,
+) -> Result<ChunkSequence> {
     let mut rows = RowTexts::default();
     loop {
         let http = hosts.borrow_and_update().clone();
         let path = format!("/sessions/{session}/rows/stream");
         if let Ok(mut events) = http.open_stream(&path, rows.position.as_deref()).await {
             while let Ok(Some(event)) = events.next().await {
-                rows.apply(&event.name, &event.data).with_context(|| format!("the rows, {}", event.name))?;
+                rows.apply(&event.name, &event.data)
+                    .with_context(|| format!("the rows, {}", event.name))?;
                 if event.id.is_some() {
                     rows.commit(event.id);
                     if rows.has_ended {
@@ -251,7 +269,10 @@ impl RowTexts {
             "row" => self.put_row(data)?,
             "append" => {
                 let place = row_place(data["id"].as_str().context("no id")?);
-                let text = self.messages.get_mut(&place).context("an append to a row that is not there")?;
+                let text = self
+                    .messages
+                    .get_mut(&place)
+                    .context("an append to a row that is not there")?;
                 self.undo.push((place, Some(text.len())));
                 text.push_str(data["text"].as_str().context("no text")?);
             }
@@ -268,7 +289,12 @@ impl RowTexts {
             let parts = row["parts"].as_array().context("no parts")?;
             let text: String = parts.iter().filter_map(|part| part["text"].as_str()).collect();
             let known = self.messages.entry(place).or_default();
-            ensure!(text.starts_with(known.as_str()), "a row has lost text: {} to {} bytes", known.len(), text.len());
+            ensure!(
+                text.starts_with(known.as_str()),
+                "a row has lost text: {} to {} bytes",
+                known.len(),
+                text.len()
+            );
             self.undo.push((place, Some(known.len())));
             *known = text;
         }
@@ -292,7 +318,11 @@ impl RowTexts {
         let mut chunks = ChunkSequence::default();
         let text: String = self.messages.into_values().collect();
         for line in text.lines() {
-            let index = line.split(' ').next().and_then(|number| number.parse().ok()).context("not a chunk")?;
+            let index = line
+                .split(' ')
+                .next()
+                .and_then(|number| number.parse().ok())
+                .context("not a chunk")?;
             chunks.push(index, line).context("the rows")?;
         }
         Ok(chunks)

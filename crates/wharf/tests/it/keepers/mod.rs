@@ -31,7 +31,10 @@ impl KeepingHost {
 
     /// Returns the pids of the keepers on record.
     pub(crate) fn keeper_pids(&self) -> Vec<u32> {
-        let entries = std::fs::read_dir(self.0.state_dir().join("run")).into_iter().flatten().flatten();
+        let entries = std::fs::read_dir(self.0.state_dir().join("run"))
+            .into_iter()
+            .flatten()
+            .flatten();
         entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
     }
 
@@ -47,7 +50,10 @@ impl KeepingHost {
         let mut keepers = Vec::new();
         for keeper in self.keeper_pids() {
             // The agent of an `initialize` may end meanwhile.
-            let Ok(record) = std::fs::read(self.0.state_dir().join("run").join(keeper.to_string())) else { continue };
+            let Ok(record) = std::fs::read(self.0.state_dir().join("run").join(keeper.to_string()))
+            else {
+                continue;
+            };
             if serde_json::from_slice::<Value>(&record)?["kept"].is_object() {
                 keepers.push(keeper);
             }
@@ -75,11 +81,19 @@ impl KeepingHost {
     pub(crate) async fn expect_nothing_left(&self, pids: &[u32]) -> Result<()> {
         let left = processes::wait_gone(pids, TREE_ENDS_WITHIN).err().unwrap_or_default();
         ensure!(left.is_empty(), "processes are left: {left:?}");
-        let sockets = || std::fs::read_dir(self.0.state_dir().join("run/keepers-1")).map_or(0, Iterator::count);
+        let sockets = || {
+            std::fs::read_dir(self.0.state_dir().join("run/keepers-1")).map_or(0, Iterator::count)
+        };
         // A host that lives learns of the end of a keeper at the same time as this test.
         let is_clean = || self.keeper_pids().is_empty() && sockets() == 0;
-        let cleaned = polling::poll_until(TREE_ENDS_WITHIN, || Ok(is_clean().then_some(()))).await?;
-        ensure!(cleaned.is_some(), "records are left: {:?}, and {} sockets", self.keeper_pids(), sockets());
+        let cleaned =
+            polling::poll_until(TREE_ENDS_WITHIN, || Ok(is_clean().then_some(()))).await?;
+        ensure!(
+            cleaned.is_some(),
+            "records are left: {:?}, and {} sockets",
+            self.keeper_pids(),
+            sockets()
+        );
         Ok(())
     }
 }

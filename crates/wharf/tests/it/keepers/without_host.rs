@@ -18,8 +18,8 @@ use super::{KeepingHost, pause_for_yields, pick_yields};
 use crate::program::run_failing_serve;
 use crate::rest::wait_for_session;
 use crate::{
-    TREE_ENDS_WITHIN, add_section, connect_client, cwd, join_session, log, open_session, parse_pids, prompt_for_text,
-    scripted_host, start_from_shell,
+    TREE_ENDS_WITHIN, add_section, connect_client, cwd, join_session, log, open_session,
+    parse_pids, prompt_for_text, scripted_host, start_from_shell,
 };
 
 /// The longest time that a start of the host may take beside a keeper that does not answer.
@@ -53,7 +53,11 @@ async fn expect_same_agent(host: &TestHost, session: &str, agent: &[u32]) -> Res
     let client = join_session(host, session).await?;
     let before = client.chunk_texts().len();
     client.send_prompt(session, "pid").await?;
-    assert_eq!(parse_pids(&client.chunk_texts().split_off(before).concat()), agent, "another agent");
+    assert_eq!(
+        parse_pids(&client.chunk_texts().split_off(before).concat()),
+        agent,
+        "another agent"
+    );
     Ok(())
 }
 
@@ -161,7 +165,9 @@ async fn resources_of_an_agent_are_measured_after_it_was_taken_over() -> Result<
         Ok::<Value, anyhow::Error>(serde_json::from_slice(&std::fs::read(path)?)?)
     };
     let is_seen = || Ok((record()?["seen"].as_array().map_or(0, Vec::len) >= 4).then_some(()));
-    polling::poll_until(WAIT_LIMIT, is_seen).await?.context("the children are not in the record")?;
+    polling::poll_until(WAIT_LIMIT, is_seen)
+        .await?
+        .context("the children are not in the record")?;
     ensure!(record()?["first_turn_millis"].is_u64(), "{}", record()?);
     host.stop_all().await
 }
@@ -172,7 +178,8 @@ async fn output_and_exit_code_of_an_agent_that_exits_without_a_host_are_kept() -
     let (client, session) = open_session(&host).await?;
     let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
     let go = host.directory().join("go");
-    let script = format!("echo begun; await {}; stream 500 200; stderr last words; crash 7", go.display());
+    let script =
+        format!("echo begun; await {}; stream 500 200; stderr last words; crash 7", go.display());
     let _running = client.start_prompt(&session, &script).await;
     client.expect_text("begun").await;
     host.kill()?;
@@ -182,9 +189,17 @@ async fn output_and_exit_code_of_an_agent_that_exits_without_a_host_are_kept() -
     ensure!(processes::is_alive(keeper), "the keeper waits to tell of the exit");
     host.restart()?;
     let ended = log::expect_event(&host, &session, "ended", |_| true).await?;
-    assert_eq!((&ended["ending"]["status"], &ended["ending"]["exit_code"]), (&json!("exited"), &json!(7)), "{ended}");
+    assert_eq!(
+        (&ended["ending"]["status"], &ended["ending"]["exit_code"]),
+        (&json!("exited"), &json!(7)),
+        "{ended}"
+    );
     let client = join_session(&host, &session).await?;
-    let indices: Vec<u64> = client.received_frames().iter().filter_map(|frame| frame.chunk_index()).collect();
+    let indices: Vec<u64> = client
+        .received_frames()
+        .iter()
+        .filter_map(|frame| frame.chunk_index())
+        .collect();
     assert!(indices.into_iter().eq(0..500), "output is lost or doubled");
     host.expect_nothing_left(&[keeper]).await?;
     host.stop_all().await
@@ -219,10 +234,14 @@ async fn agent_that_no_host_can_find_any_more_is_ended() -> Result<()> {
 fn largest_file_position(keeper: u32) -> Result<u64> {
     let mut largest = 0;
     for entry in std::fs::read_dir(format!("/proc/{keeper}/fd"))?.flatten() {
-        if std::fs::read_link(entry.path()).is_ok_and(|target| target.to_string_lossy().contains("memfd:")) {
+        if std::fs::read_link(entry.path())
+            .is_ok_and(|target| target.to_string_lossy().contains("memfd:"))
+        {
             let name = entry.file_name();
-            let info = std::fs::read_to_string(Path::new(&format!("/proc/{keeper}/fdinfo")).join(name))?;
-            let position = info.lines().find_map(|line| line.strip_prefix("pos:")?.trim().parse().ok());
+            let info =
+                std::fs::read_to_string(Path::new(&format!("/proc/{keeper}/fdinfo")).join(name))?;
+            let position =
+                info.lines().find_map(|line| line.strip_prefix("pos:")?.trim().parse().ok());
             largest = largest.max(position.unwrap_or_default());
         }
     }
@@ -238,7 +257,8 @@ async fn agent_is_held_back_at_the_output_limit_and_nothing_is_lost() -> Result<
     let marker = host.directory().join("done");
     let (client, session) = open_session(&host).await?;
     let go = host.directory().join("go");
-    let (steps, end) = (format!("echo begun; await {}", go.display()), format!("save {} now", marker.display()));
+    let (steps, end) =
+        (format!("echo begun; await {}", go.display()), format!("save {} now", marker.display()));
     let script = format!("{steps}; stream {UPDATES} 200; {end}; echo whole");
     let _running = client.start_prompt(&session, &script).await;
     client.expect_text("begun").await;
@@ -246,14 +266,20 @@ async fn agent_is_held_back_at_the_output_limit_and_nothing_is_lost() -> Result<
     std::fs::write(&go, "")?;
     let keeper = host.only_keeper()?;
     let is_full = || Ok((largest_file_position(keeper)? >= LIMIT_BYTES).then_some(()));
-    polling::poll_until(WAIT_LIMIT, is_full).await?.context("the limit is never reached")?;
+    polling::poll_until(WAIT_LIMIT, is_full)
+        .await?
+        .context("the limit is never reached")?;
     let spooled = largest_file_position(keeper)?;
     ensure!(spooled < LIMIT_BYTES + (128 << 10), "{spooled} bytes are kept");
     ensure!(!marker.exists(), "the agent was not held back");
     host.restart()?;
     let client = join_session(&host, &session).await?;
     client.expect_text("whole").await;
-    let indices: Vec<u64> = client.received_frames().iter().filter_map(|frame| frame.chunk_index()).collect();
+    let indices: Vec<u64> = client
+        .received_frames()
+        .iter()
+        .filter_map(|frame| frame.chunk_index())
+        .collect();
     assert!(indices.into_iter().eq(0..UPDATES), "output is lost or doubled");
     host.stop_all().await
 }
@@ -281,9 +307,16 @@ async fn disk_that_fills_up_without_a_host_loses_nothing() -> Result<()> {
     drop(filler);
     let client = join_session(&host, &session).await?;
     client.expect_text("whole").await;
-    let indices: Vec<u64> = client.received_frames().iter().filter_map(|frame| frame.chunk_index()).collect();
+    let indices: Vec<u64> = client
+        .received_frames()
+        .iter()
+        .filter_map(|frame| frame.chunk_index())
+        .collect();
     assert!(indices.into_iter().eq(0..UPDATES), "output is lost or doubled");
-    log::expect_event(&host, &session, "prompt_ended", |event| event["end"]["stop_reason"] == "end_turn").await?;
+    log::expect_event(&host, &session, "prompt_ended", |event| {
+        event["end"]["stop_reason"] == "end_turn"
+    })
+    .await?;
     host.stop_all().await
 }
 
@@ -296,7 +329,9 @@ async fn sixty_four_agents_are_taken_over_at_once() -> Result<()> {
     let mut sessions = Vec::new();
     for number in 0..KEEPERS_AT_ONCE {
         let session = client.new_session(&cwd(&host)?).await?;
-        let _running = client.start_prompt(&session, &format!("echo begun {number}; wait; echo ended {number}")).await;
+        let _running = client
+            .start_prompt(&session, &format!("echo begun {number}; wait; echo ended {number}"))
+            .await;
         client.expect_text(&format!("begun {number}")).await;
         sessions.push(session);
     }
@@ -336,21 +371,29 @@ async fn kills_of_the_host_while_sessions_start_leave_no_orphan() -> Result<()> 
     for _ in 0..START_KILLS {
         let client = connect_client(&host).await?;
         let _starting: Vec<_> = [
-            client.start_request("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await,
-            client.start_request("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await,
+            client
+                .start_request("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] }))
+                .await,
+            client
+                .start_request("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] }))
+                .await,
         ]
         .into();
         // The kill comes between the first fork of a keeper and the end of both starts.
         let kept = host.kept_processes().len();
         let wanted = usize::try_from(dice.next_below(5))?;
-        let has_begun = || Ok((processes::list_descendants(host.pid()).len() >= kept.min(2) + wanted).then_some(()));
+        let has_begun = || {
+            Ok((processes::list_descendants(host.pid()).len() >= kept.min(2) + wanted)
+                .then_some(()))
+        };
         polling::poll_until(Duration::from_secs(2), has_begun).await?;
         pause_for_yields(pick_yields(&mut dice)).await;
         processes_seen.extend(processes::list_descendants(host.pid()));
         processes_seen.extend(host.kept_processes());
         host.restart()?;
         let kept = host.kept_processes();
-        let others: Vec<u32> = processes_seen.iter().copied().filter(|pid| !kept.contains(pid)).collect();
+        let others: Vec<u32> =
+            processes_seen.iter().copied().filter(|pid| !kept.contains(pid)).collect();
         assert_gone(&others);
     }
     processes_seen.extend(host.kept_processes());

@@ -22,7 +22,10 @@ const NEW_SESSION_ANSWER: &str = r#"{"jsonrpc":"2.0","id":"ID","result":{"sessio
 #[tokio::test]
 async fn odd_answers_of_an_agent_to_its_start_are_told_or_fail_the_start() -> Result<()> {
     let mut dice = TestRandom::from_environment()?;
-    let messages = [("initialize", INITIALIZE_ANSWER.to_owned()), ("session/new", NEW_SESSION_ANSWER.to_owned())];
+    let messages = [
+        ("initialize", INITIALIZE_ANSWER.to_owned()),
+        ("session/new", NEW_SESSION_ANSWER.to_owned()),
+    ];
     let cases = sample_cases(&messages, STARTS_OF_EACH, &mut dice)?;
     // An answer under another id is not an answer: the start waits for its time limit.
     let cases: Vec<Case> = cases.into_iter().filter(|case| !case.path.starts_with("/id")).collect();
@@ -45,11 +48,16 @@ async fn start_agents(cases: &[Case]) -> Result<()> {
         let id = format!("n{number}");
         let meta = json!({ "wharf": { "agent": format!("odd{number}") } });
         let params = json!({ "cwd": cwd(&host)?, "mcpServers": [], "_meta": meta });
-        let request = json!({ "jsonrpc": "2.0", "id": id, "method": "session/new", "params": params });
+        let request =
+            json!({ "jsonrpc": "2.0", "id": id, "method": "session/new", "params": params });
         client.send_raw(&request.to_string()).await;
-        let is_answer = |frame: &ReceivedFrame| frame.method().is_empty() && *frame.id() == id.as_str();
-        let opened = client.expect(&format!("answer of {} {}", case.kind, case.text), is_answer).await;
-        check_start(case, &opened).with_context(|| format!("{} {}: {}", case.kind, case.path, case.text))?;
+        let is_answer =
+            |frame: &ReceivedFrame| frame.method().is_empty() && *frame.id() == id.as_str();
+        let opened = client
+            .expect(&format!("answer of {} {}", case.kind, case.text), is_answer)
+            .await;
+        check_start(case, &opened)
+            .with_context(|| format!("{} {}: {}", case.kind, case.path, case.text))?;
         if let Some(session) = opened.body["result"]["sessionId"].as_str() {
             // The agent does not know this session and says so: that is an end too.
             let _ = client.send_prompt(session, "echo a").await;
@@ -63,19 +71,32 @@ async fn start_agents(cases: &[Case]) -> Result<()> {
 /// A session that was opened shows the modes as the agent wrote them.
 fn check_start(case: &Case, opened: &ReceivedFrame) -> Result<()> {
     if opened.body["error"].is_object() {
-        let is_needed = case.path.starts_with("/result") || case.path.starts_with("/jsonrpc") || case.path == "/+";
+        let is_needed = case.path.starts_with("/result")
+            || case.path.starts_with("/jsonrpc")
+            || case.path == "/+";
         ensure!(is_needed, "refused: {}", opened.raw);
         return Ok(());
     }
-    let modes = raw_at(&case.text, &["result", "modes"]).filter(|modes| case.kind == "session/new" && is_plain(modes));
+    let modes = raw_at(&case.text, &["result", "modes"])
+        .filter(|modes| case.kind == "session/new" && is_plain(modes));
     if let Some(modes) = modes {
-        ensure!(raw_at(&opened.raw, &["result", "modes"]) == Some(modes), "the client was told {}", opened.raw);
+        ensure!(
+            raw_at(&opened.raw, &["result", "modes"]) == Some(modes),
+            "the client was told {}",
+            opened.raw
+        );
     }
     Ok(())
 }
 
 /// The modes can be read.
 fn is_plain(modes: &str) -> bool {
-    let read = |modes: &str| Json::parse(modes.as_bytes()).ok()?.text_at(&["currentModeId"]).ok()?.map(|_| ());
+    let read = |modes: &str| {
+        Json::parse(modes.as_bytes())
+            .ok()?
+            .text_at(&["currentModeId"])
+            .ok()?
+            .map(|_| ())
+    };
     read(modes).is_some()
 }

@@ -57,19 +57,36 @@ struct Spot {
 }
 
 /// Finds the members and items of a value, from the outermost on, and where its objects begin.
-fn spots_in(text: &str, json: Json<'_>, path: &str, spots: &mut Vec<Spot>, objects: &mut Vec<(String, usize)>) {
+fn spots_in(
+    text: &str,
+    json: Json<'_>,
+    path: &str,
+    spots: &mut Vec<Spot>,
+    objects: &mut Vec<(String, usize)>,
+) {
     let Some(place) = json.span_in(text.as_bytes()) else { return };
     if json.is_object() {
         objects.push((path.to_owned(), place.start + 1));
     }
     let members = json.members().map(|(key, value)| (key.into_owned(), true, value));
-    let items = json.items().enumerate().map(|(number, value)| (number.to_string(), false, value));
+    let items = json
+        .items()
+        .enumerate()
+        .map(|(number, value)| (number.to_string(), false, value));
     for (name, is_member, value) in members.chain(items) {
         let Some(span) = value.span_in(text.as_bytes()) else { continue };
         let path = format!("{path}/{name}");
-        let start =
-            if is_member { text[..span.start].rfind(&format!("\"{name}\"")).unwrap_or(span.start) } else { span.start };
-        spots.push(Spot { path: path.clone(), whole: start..span.end, value: span, is_member });
+        let start = if is_member {
+            text[..span.start].rfind(&format!("\"{name}\"")).unwrap_or(span.start)
+        } else {
+            span.start
+        };
+        spots.push(Spot {
+            path: path.clone(),
+            whole: start..span.end,
+            value: span,
+            is_member,
+        });
         spots_in(text, value, &path, spots, objects);
     }
 }
@@ -87,10 +104,15 @@ fn without_member(text: &str, member: Range<usize>) -> String {
 pub(super) fn all_changes(kind: &'static str, text: &str) -> Result<Vec<Case>> {
     let (mut spots, mut objects, mut cases) = (Vec::new(), Vec::new(), Vec::new());
     spots_in(text, Json::parse(text.as_bytes())?, "", &mut spots, &mut objects);
-    let put = |span: Range<usize>, with: &str| [&text[..span.start], with, &text[span.end..]].concat();
+    let put =
+        |span: Range<usize>, with: &str| [&text[..span.start], with, &text[span.end..]].concat();
     for (number, odd) in odd_values().iter().enumerate() {
         for spot in &spots {
-            cases.push(Case { kind, path: spot.path.clone(), text: put(spot.value.clone(), odd) });
+            cases.push(Case {
+                kind,
+                path: spot.path.clone(),
+                text: put(spot.value.clone(), odd),
+            });
         }
         for (path, at) in &objects {
             let key = ODD_KEYS[number % ODD_KEYS.len()];
@@ -103,9 +125,17 @@ pub(super) fn all_changes(kind: &'static str, text: &str) -> Result<Vec<Case>> {
         }
     }
     for spot in spots.iter().filter(|spot| spot.is_member) {
-        cases.push(Case { kind, path: format!("{}-", spot.path), text: without_member(text, spot.whole.clone()) });
+        cases.push(Case {
+            kind,
+            path: format!("{}-", spot.path),
+            text: without_member(text, spot.whole.clone()),
+        });
         let twice = format!("{0},{0}", &text[spot.whole.clone()]);
-        cases.push(Case { kind, path: format!("{}*2", spot.path), text: put(spot.whole.clone(), &twice) });
+        cases.push(Case {
+            kind,
+            path: format!("{}*2", spot.path),
+            text: put(spot.whole.clone(), &twice),
+        });
     }
     Ok(cases)
 }

@@ -72,7 +72,10 @@ fn update_messages() -> Vec<(&'static str, String)> {
             r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"{AGENT_WORDS}","update":{{"sessionUpdate":"{kind}",{members},"_meta":{{"y":1}}}},"_meta":{{"z":1}}}}}}"#
         )
     };
-    let mut messages: Vec<_> = UPDATE_SAMPLES.iter().map(|(kind, members)| (*kind, message(kind, members))).collect();
+    let mut messages: Vec<_> = UPDATE_SAMPLES
+        .iter()
+        .map(|(kind, members)| (*kind, message(kind, members)))
+        .collect();
     let note = format!(
         r#"{{"jsonrpc":"2.0","method":"_x/note","params":{{"sessionId":"{AGENT_WORDS}","a":[1],"_meta":{{"y":1}}}}}}"#
     );
@@ -100,9 +103,17 @@ impl Stage {
         let path = record.path().to_str().context("not UTF-8")?;
         let host = scripted_host(&["--record", path, "--session-id", AGENT_WORDS])?.start_host()?;
         let (sender, session) = Self::begin_session(&host).await?;
-        let others = [able_client(&host, Transport::WebSocket).await?, able_client(&host, Transport::Http).await?];
+        let others = [
+            able_client(&host, Transport::WebSocket).await?,
+            able_client(&host, Transport::Http).await?,
+        ];
         for other in &others {
-            other.call_method("session/attach", json!({ "sessionId": session, "historyPolicy": "none" })).await?;
+            other
+                .call_method(
+                    "session/attach",
+                    json!({ "sessionId": session, "historyPolicy": "none" }),
+                )
+                .await?;
         }
         Ok(Self { host, record, sender, others, session })
     }
@@ -118,7 +129,9 @@ impl Stage {
         let path = self.host.directory().join("odd-lines");
         fs::write(&path, format!("{}\n", lines.join("\n")))?;
         let end = format!("end of {number}");
-        self.sender.send_prompt(&self.session, &format!("rawfile {}; echo {end}", path.display())).await?;
+        self.sender
+            .send_prompt(&self.session, &format!("rawfile {}; echo {end}", path.display()))
+            .await?;
         for client in [&self.sender].into_iter().chain(&self.others) {
             client.expect_text(&end).await;
         }
@@ -137,23 +150,33 @@ impl Stage {
 fn wrap_odd_meta(frame: &str) -> Option<String> {
     let json = Json::parse(frame.as_bytes()).ok()?;
     let method = json.text_at(&["method"]).ok()??;
-    if !["session/update", "session/request_permission", "elicitation/create"].contains(&method.as_ref()) {
+    if !["session/update", "session/request_permission", "elicitation/create"]
+        .contains(&method.as_ref())
+    {
         return None;
     }
     let params = json.member("params").ok()??;
-    let metas: Vec<Kind> =
-        params.members().filter(|(name, _)| name == "_meta").map(|(_, value)| value.kind()).collect();
+    let metas: Vec<Kind> = params
+        .members()
+        .filter(|(name, _)| name == "_meta")
+        .map(|(_, value)| value.kind())
+        .collect();
     if matches!(metas[..], [] | [Kind::Object | Kind::Null]) {
         return None;
     }
-    Some(wharf_json::wrap(json, &["params"], "_meta", "wharf.agentMeta").ok()?.into_owned())
+    Some(
+        wharf_json::wrap(json, &["params"], "_meta", "wharf.agentMeta")
+            .ok()?
+            .into_owned(),
+    )
 }
 
 #[tokio::test]
 async fn odd_updates_are_the_same_for_the_log_and_every_client() -> Result<()> {
     let mut dice = TestRandom::from_environment()?;
-    for (part, cases) in
-        sample_cases(&update_messages(), UPDATES_OF_EACH, &mut dice)?.chunks(UPDATES_OF_A_SESSION).enumerate()
+    for (part, cases) in sample_cases(&update_messages(), UPDATES_OF_EACH, &mut dice)?
+        .chunks(UPDATES_OF_A_SESSION)
+        .enumerate()
     {
         check_updates(cases).await.with_context(|| format!("part {part}"))?;
     }
@@ -162,15 +185,18 @@ async fn odd_updates_are_the_same_for_the_log_and_every_client() -> Result<()> {
 
 async fn check_updates(cases: &[Case]) -> Result<()> {
     let stage = Stage::open().await?;
-    let lines: Vec<String> = cases.iter().enumerate().map(|(number, case)| with_mark(case, number)).collect();
+    let lines: Vec<String> =
+        cases.iter().enumerate().map(|(number, case)| with_mark(case, number)).collect();
     for (number, batch) in lines.chunks(LINES_AT_ONCE).enumerate() {
         stage.agent_writes(batch, number).await?;
     }
-    let logged: Vec<String> = logged_frames(&stage.host, &stage.session, "agent_updated", &["event", "frame"])?
-        .into_iter()
-        .filter(|raw| mark_of(raw).is_some())
-        .collect();
-    let by_mark: BTreeMap<String, &String> = logged.iter().filter_map(|raw| Some((mark_of(raw)?, raw))).collect();
+    let logged: Vec<String> =
+        logged_frames(&stage.host, &stage.session, "agent_updated", &["event", "frame"])?
+            .into_iter()
+            .filter(|raw| mark_of(raw).is_some())
+            .collect();
+    let by_mark: BTreeMap<String, &String> =
+        logged.iter().filter_map(|raw| Some((mark_of(raw)?, raw))).collect();
     ensure!(by_mark.len() == logged.len(), "an update is in the log twice");
     let mut unseen = 0;
     for (number, (case, line)) in cases.iter().zip(&lines).enumerate() {
@@ -179,7 +205,12 @@ async fn check_updates(cases: &[Case]) -> Result<()> {
                 let expected = stage.expected_frame(line);
                 // A null `error` or the like is the one thing that is left out.
                 let is_plain = !matches!(case.path.as_str(), "/+");
-                ensure!(**raw == expected || !is_plain, "{} {}: logged\n{raw}\nfor\n{expected}", case.kind, case.path);
+                ensure!(
+                    **raw == expected || !is_plain,
+                    "{} {}: logged\n{raw}\nfor\n{expected}",
+                    case.kind,
+                    case.path
+                );
             }
             // Notifications of another name are not kept.
             None if case.kind == "_x/note" || case.path == "/method" => {}
@@ -189,9 +220,15 @@ async fn check_updates(cases: &[Case]) -> Result<()> {
     let faults = log::list_events(&stage.host, &stage.session, "agent_faulted")?.len();
     ensure!(unseen <= faults, "{unseen} updates are not in the log, which has {faults} faults");
     // Notifications that are no facts come past the log, so a later text may overtake them.
-    let count_notes = || list_marked_frames(&stage.sender).into_iter().filter(|raw| raw.contains("_x/note")).count();
+    let count_notes = || {
+        list_marked_frames(&stage.sender)
+            .into_iter()
+            .filter(|raw| raw.contains("_x/note"))
+            .count()
+    };
     let sent = cases.iter().filter(|case| case.kind == "_x/note").count();
-    let enough = polling::poll_until(WAIT_LIMIT, || Ok((2 * count_notes() >= sent).then_some(()))).await?;
+    let enough =
+        polling::poll_until(WAIT_LIMIT, || Ok((2 * count_notes() >= sent).then_some(()))).await?;
     ensure!(enough.is_some(), "{} of {sent} extension notifications came through", count_notes());
     check_views(&stage, &logged).await
 }
@@ -202,11 +239,16 @@ async fn check_views(stage: &Stage, logged: &[String]) -> Result<()> {
     let logged: Vec<String> = logged.iter().filter(|raw| is_shown_to_all(raw)).cloned().collect();
     let logged = logged.as_slice();
     let of_log = |client: &TestClient| -> Vec<String> {
-        list_marked_frames(client).into_iter().filter(|raw| is_shown_to_all(raw)).collect()
+        list_marked_frames(client)
+            .into_iter()
+            .filter(|raw| is_shown_to_all(raw))
+            .collect()
     };
-    for (who, client) in
-        [("the sender", &stage.sender), ("a watcher", &stage.others[0]), ("a watcher over HTTP", &stage.others[1])]
-    {
+    for (who, client) in [
+        ("the sender", &stage.sender),
+        ("a watcher", &stage.others[0]),
+        ("a watcher over HTTP", &stage.others[1]),
+    ] {
         let shown = of_log(client);
         for (got, had) in shown.iter().zip(logged) {
             ensure!(got == had, "{who} was shown\n{got}\ninstead of\n{had}");
@@ -227,12 +269,17 @@ async fn check_views(stage: &Stage, logged: &[String]) -> Result<()> {
     let lines = output_lines(&http, &stage.session).await?;
     let newest = &lines[lines.len().saturating_sub(200)..];
     for mut mcp in Mcp::over_both(&stage.host)? {
-        let told = mcp.call_tool("get_agent_session_output", json!({ "sessionId": stage.session })).await?;
+        let told = mcp
+            .call_tool("get_agent_session_output", json!({ "sessionId": stage.session }))
+            .await?;
         ensure!(told["lines"] == json!(newest), "MCP tells {told} instead of {newest:?}");
     }
     let mut events = http.open_stream(&format!("/sessions/{}/stream", stage.session), None).await?;
     for line in newest {
-        events.expect_line(line).await.with_context(|| format!("SSE has no line {line:?}"))?;
+        events
+            .expect_line(line)
+            .await
+            .with_context(|| format!("SSE has no line {line:?}"))?;
     }
     check_texts(stage, logged, &lines).await
 }
@@ -245,7 +292,10 @@ fn is_shown_to_all(raw: &str) -> bool {
 async fn check_texts(stage: &Stage, logged: &[String], lines: &[String]) -> Result<()> {
     let late = able_client(&stage.host, Transport::WebSocket).await?;
     let attached = late
-        .call_method("session/attach", json!({ "sessionId": stage.session, "historyDelivery": "response" }))
+        .call_method(
+            "session/attach",
+            json!({ "sessionId": stage.session, "historyDelivery": "response" }),
+        )
         .await?;
     let history = attached["history"].to_string();
     let whole = lines.join("\n");
@@ -253,10 +303,16 @@ async fn check_texts(stage: &Stage, logged: &[String], lines: &[String]) -> Resu
         let frame = Json::parse(raw.as_bytes())?;
         let Some(update) = frame.at(&["params", "update"])? else { continue };
         let is_message = update.is_object()
-            && update.member("sessionUpdate")?.and_then(Json::text).as_deref() == Some("agent_message_chunk");
-        let content = if is_message { update.seek(&["content"])?.filter(|content| content.is_object()) } else { None };
+            && update.member("sessionUpdate")?.and_then(Json::text).as_deref()
+                == Some("agent_message_chunk");
+        let content = if is_message {
+            update.seek(&["content"])?.filter(|content| content.is_object())
+        } else {
+            None
+        };
         let Some(content) = content else { continue };
-        let is_text = content.member("type").ok().flatten().and_then(Json::text).as_deref() == Some("text");
+        let is_text =
+            content.member("type").ok().flatten().and_then(Json::text).as_deref() == Some("text");
         let text = content.member("text").ok().flatten().and_then(Json::text).filter(|_| is_text);
         if let Some(text) = text.filter(|text| text.starts_with("words")) {
             ensure!(whole.contains(text.trim()), "the output lacks {text:?} of {raw}");
@@ -293,7 +349,9 @@ fn request_messages() -> Vec<(&'static str, String)> {
 /// An answer to any request of the agent.
 fn any_answer(ask: &ReceivedFrame) -> Value {
     match ask.method() {
-        "session/request_permission" => json!({ "outcome": { "outcome": "selected", "optionId": "no" } }),
+        "session/request_permission" => {
+            json!({ "outcome": { "outcome": "selected", "optionId": "no" } })
+        }
         "elicitation/create" => json!({ "action": "decline" }),
         "terminal/create" => json!({ "terminalId": "t" }),
         _ => json!({ "content": "words" }),
@@ -309,7 +367,9 @@ async fn odd_requests_of_agents_are_answered_once_and_shown_as_they_are() -> Res
     let lines: Vec<String> = cases
         .iter()
         .enumerate()
-        .map(|(number, case)| with_mark(case, number).replacen(r#""id":"ID""#, &format!(r#""id":"q{number}""#), 1))
+        .map(|(number, case)| {
+            with_mark(case, number).replacen(r#""id":"ID""#, &format!(r#""id":"q{number}""#), 1)
+        })
         .collect();
     for (number, batch) in lines.chunks(20).enumerate() {
         stage.agent_writes(batch, number).await?;
@@ -323,7 +383,9 @@ async fn odd_requests_of_agents_are_answered_once_and_shown_as_they_are() -> Res
         });
         if answered.await?.is_none() {
             let record = fs::read_to_string(stage.record.path())?;
-            let wrong = asked.filter(|number| is_awaited(&cases[*number]) && count_answers(&record, *number) != 1);
+            let wrong = asked.filter(|number| {
+                is_awaited(&cases[*number]) && count_answers(&record, *number) != 1
+            });
             let wrong: Vec<String> = wrong
                 .map(|number| {
                     format!(
@@ -341,7 +403,11 @@ async fn odd_requests_of_agents_are_answered_once_and_shown_as_they_are() -> Res
     for raw in list_marked_frames(&stage.sender) {
         let number: usize = mark_of(&raw).context("no mark")?.parse()?;
         let params = super::raw_at(&stage.expected_frame(&lines[number]), &["params"]);
-        ensure!(super::raw_at(&raw, &["params"]) == params, "the client was asked\n{raw}\nfor\n{}", lines[number]);
+        ensure!(
+            super::raw_at(&raw, &["params"]) == params,
+            "the client was asked\n{raw}\nfor\n{}",
+            lines[number]
+        );
     }
     check_asks(&stage, &lines)
 }
@@ -358,11 +424,16 @@ fn count_answers(record: &str, number: usize) -> usize {
 
 /// The log has the agent's words, and one end for each ask, which is the one that the agent was told.
 fn check_asks(stage: &Stage, lines: &[String]) -> Result<()> {
-    let asked = logged_frames(&stage.host, &stage.session, "ask_opened", &["event", "ask", "frame"])?;
+    let asked =
+        logged_frames(&stage.host, &stage.session, "ask_opened", &["event", "ask", "frame"])?;
     ensure!(!asked.is_empty(), "no ask is in the log");
     for raw in &asked {
         let number: usize = mark_of(raw).context("no mark")?.parse()?;
-        ensure!(*raw == stage.expected_frame(&lines[number]), "logged\n{raw}\nfor\n{}", lines[number]);
+        ensure!(
+            *raw == stage.expected_frame(&lines[number]),
+            "logged\n{raw}\nfor\n{}",
+            lines[number]
+        );
     }
     let resolved = log::list_events(&stage.host, &stage.session, "ask_resolved")?;
     ensure!(resolved.len() == asked.len(), "{} asks and {} ends", asked.len(), resolved.len());

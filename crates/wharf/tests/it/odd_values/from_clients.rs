@@ -39,8 +39,15 @@ impl Stage {
     async fn open() -> Result<Self> {
         let record = tempfile::NamedTempFile::new()?;
         let path = record.path().to_str().context("not UTF-8")?;
-        let host =
-            scripted_host(&["--record", path, "--session-id", AGENT_WORDS, "--resume", "--models"])?.start_host()?;
+        let host = scripted_host(&[
+            "--record",
+            path,
+            "--session-id",
+            AGENT_WORDS,
+            "--resume",
+            "--models",
+        ])?
+        .start_host()?;
         let owner = able_client(&host, Transport::WebSocket).await?;
         let session = owner.new_session(&cwd(&host)?).await?;
         let attach = json!({ "sessionId": session, "historyPolicy": "none" });
@@ -59,7 +66,10 @@ impl Stage {
     fn received_line(&self, number: usize) -> Result<Option<String>> {
         let record = fs::read_to_string(self.record.path())?;
         let mark = number.to_string();
-        Ok(record.lines().find(|line| mark_of(line).as_ref() == Some(&mark)).map(str::to_owned))
+        Ok(record
+            .lines()
+            .find(|line| mark_of(line).as_ref() == Some(&mark))
+            .map(str::to_owned))
     }
 
     /// Returns the params as the agent must receive them.
@@ -71,7 +81,8 @@ impl Stage {
 
 /// The message with an id and a mark of its own.
 fn insert_number(case: &Case, number: usize) -> String {
-    let marked = format!("{},\"mark\":{number}}}", case.text.strip_suffix('}').unwrap_or(&case.text));
+    let marked =
+        format!("{},\"mark\":{number}}}", case.text.strip_suffix('}').unwrap_or(&case.text));
     marked.replacen(r#""id":"ID""#, &format!(r#""id":"c{number}""#), 1)
 }
 
@@ -81,8 +92,7 @@ async fn odd_requests_of_clients_are_answered_and_reach_the_agent_as_they_are() 
     let stage = Stage::open().await?;
     let cwd = json!(cwd(&stage.host)?);
     let join = format!(r#""cwd":{cwd},"mcpServers":[],"#);
-    let attach =
-        r#""historyPolicy":"none","afterMessageId":"m","clientId":"odd","clientInfo":{"name":"odd","version":"1"},"#;
+    let attach = r#""historyPolicy":"none","afterMessageId":"m","clientId":"odd","clientInfo":{"name":"odd","version":"1"},"#;
     let messages = [
         ("session/load", stage.make_request("session/load", &join)),
         ("session/resume", stage.make_request("session/resume", &join)),
@@ -140,21 +150,39 @@ async fn odd_requests_of_clients_are_answered_and_reach_the_agent_as_they_are() 
 }
 
 /// A request that the agent answers has reached it as it was sent, and an echo comes back so.
-async fn check_request(stage: &Stage, client: &TestClient, case: &Case, number: usize) -> Result<()> {
+async fn check_request(
+    stage: &Stage,
+    client: &TestClient,
+    case: &Case,
+    number: usize,
+) -> Result<()> {
     let frame = insert_number(case, number);
     let answer = answer_to(client, case, &frame, &format!("c{number}")).await?;
-    let forwarded =
-        matches!(case.kind, "session/set_mode" | "session/set_model" | "session/set_config_option" | "_echo");
+    let forwarded = matches!(
+        case.kind,
+        "session/set_mode" | "session/set_model" | "session/set_config_option" | "_echo"
+    );
     let Some(answer) = answer.filter(|_| forwarded) else { return Ok(()) };
     match stage.received_line(number)? {
         Some(line) => {
             let expected = stage.expected_params(&frame);
-            ensure!(raw_at(&line, &["params"]) == expected, "the agent received\n{line}\nfor\n{frame}");
+            ensure!(
+                raw_at(&line, &["params"]) == expected,
+                "the agent received\n{line}\nfor\n{frame}"
+            );
             if case.kind == "_echo" && answer.body.get("result").is_some() {
-                ensure!(raw_at(&answer.raw, &["result"]) == expected, "{}\nfor\n{frame}", answer.raw);
+                ensure!(
+                    raw_at(&answer.raw, &["result"]) == expected,
+                    "{}\nfor\n{frame}",
+                    answer.raw
+                );
             }
         }
-        None => ensure!(answer.body["error"].is_object(), "{} without the agent for {frame}", answer.raw),
+        None => ensure!(
+            answer.body["error"].is_object(),
+            "{} without the agent for {frame}",
+            answer.raw
+        ),
     }
     Ok(())
 }
@@ -179,14 +207,23 @@ async fn odd_prompts_are_the_same_for_the_agent_the_log_and_the_others() -> Resu
             // A request of another name is passed on as it is, and is no prompt.
             let line = stage.received_line(number)?.filter(|_| case.path != "/method");
             let Some(line) = line else {
-                let is_refused = answer.as_ref().is_none_or(|answer| answer.body["error"].is_object());
+                let is_refused =
+                    answer.as_ref().is_none_or(|answer| answer.body["error"].is_object());
                 let is_refused = is_refused || case.path == "/method";
                 ensure!(is_refused, "{answer:?} without the agent for {frame}");
                 continue;
             };
             let expected = stage.expected_params(&frame);
-            ensure!(raw_at(&line, &["params"]) == expected, "{}: the agent received\n{line}\nfor\n{frame}", case.path);
-            taken.push((number, case.path, raw_at(&frame, &["params", "prompt"]).context("no prompt")?));
+            ensure!(
+                raw_at(&line, &["params"]) == expected,
+                "{}: the agent received\n{line}\nfor\n{frame}",
+                case.path
+            );
+            taken.push((
+                number,
+                case.path,
+                raw_at(&frame, &["params", "prompt"]).context("no prompt")?,
+            ));
         }
     }
     check_prompts(&stage, &taken).await
@@ -195,12 +232,19 @@ async fn odd_prompts_are_the_same_for_the_agent_the_log_and_the_others() -> Resu
 /// The log, the watcher and the history have the prompts that the agent has.
 async fn check_prompts(stage: &Stage, taken: &[(usize, String, String)]) -> Result<()> {
     ensure!(taken.len() > PROMPTS_PER_SAMPLE / 2, "only {} prompts were taken", taken.len());
-    let mut logged = logged_frames(&stage.host, &stage.session, "prompt_accepted", &["event", "frame"])?;
+    let mut logged =
+        logged_frames(&stage.host, &stage.session, "prompt_accepted", &["event", "frame"])?;
     logged.retain(|frame| mark_of(frame).is_some());
     let marks: Vec<String> = logged.iter().filter_map(|frame| mark_of(frame)).collect();
     let received: Vec<String> = taken.iter().map(|(number, ..)| number.to_string()).collect();
-    let paths: Vec<_> = taken.iter().filter(|(number, ..)| !marks.contains(&number.to_string())).collect();
-    ensure!(marks == received, "the log has the prompts {marks:?}, the agent {received:?}; not in the log: {paths:?}");
+    let paths: Vec<_> = taken
+        .iter()
+        .filter(|(number, ..)| !marks.contains(&number.to_string()))
+        .collect();
+    ensure!(
+        marks == received,
+        "the log has the prompts {marks:?}, the agent {received:?}; not in the log: {paths:?}"
+    );
     let is_probe = |prompt: &Value| prompt[0]["text"] == PROBE_PROMPT;
     let told = |frame: &ReceivedFrame| {
         let update = frame.update().filter(|update| update["sessionUpdate"] == "prompt_received");
@@ -208,15 +252,23 @@ async fn check_prompts(stage: &Stage, taken: &[(usize, String, String)]) -> Resu
     };
     let told_frames = || stage.owner.received_frames().into_iter().filter(told).collect::<Vec<_>>();
     // The watcher may read the last prompt after its sender has read the answer.
-    polling::poll_until(WAIT_LIMIT, || Ok((told_frames().len() >= taken.len()).then_some(()))).await?;
+    polling::poll_until(WAIT_LIMIT, || Ok((told_frames().len() >= taken.len()).then_some(())))
+        .await?;
     let received = told_frames();
-    ensure!(received.len() == taken.len(), "{} prompts were told, {} are with the agent", received.len(), taken.len());
+    ensure!(
+        received.len() == taken.len(),
+        "{} prompts were told, {} are with the agent",
+        received.len(),
+        taken.len()
+    );
     let late = able_client(&stage.host, Transport::WebSocket).await?;
     let attach = json!({ "sessionId": stage.session, "historyDelivery": "response" });
     let attached = late.call_method("session/attach", attach).await?;
     let history = attached["history"].as_array().context("no history")?;
-    let history: Vec<_> =
-        history.iter().filter(|entry| entry["type"] == "prompt" && !is_probe(&entry["content"])).collect();
+    let history: Vec<_> = history
+        .iter()
+        .filter(|entry| entry["type"] == "prompt" && !is_probe(&entry["content"]))
+        .collect();
     ensure!(
         history.len() == taken.len(),
         "{} prompts are in the history, {} with the agent",
@@ -224,9 +276,16 @@ async fn check_prompts(stage: &Stage, taken: &[(usize, String, String)]) -> Resu
         taken.len()
     );
     for (place, (_, path, prompt)) in taken.iter().enumerate() {
-        ensure!(raw_at(&logged[place], &["params", "prompt"]).as_ref() == Some(prompt), "{path}: {}", logged[place]);
+        ensure!(
+            raw_at(&logged[place], &["params", "prompt"]).as_ref() == Some(prompt),
+            "{path}: {}",
+            logged[place]
+        );
         let shown = raw_at(&received[place].raw, &["params", "update", "prompt"]);
-        ensure!(shown.as_ref() == Some(prompt), "{path}: the watcher was told {shown:?} of {prompt}");
+        ensure!(
+            shown.as_ref() == Some(prompt),
+            "{path}: the watcher was told {shown:?} of {prompt}"
+        );
         let value = Json::parse(prompt.as_bytes())?.to_value();
         // The history is made of values, which are cut where they are too deep.
         let is_deep = prompt.contains(&"[".repeat(100));
@@ -246,7 +305,8 @@ async fn odd_starts_of_sessions_and_connections_are_answered() -> Result<()> {
     let cwd = json!(cwd(&stage.host)?);
     let hello = [("initialize", r#"{"jsonrpc":"2.0","id":"ID","method":"initialize","params":{"protocolVersion":1,"clientInfo":{"name":"odd","version":"1"},"clientCapabilities":{"fs":{"readTextFile":false,"writeTextFile":true},"terminal":true,"elicitation":{"form":{}},"session":{"notices":{}}},"_meta":{"wharf":{"multiClientUpdates":true,"eventIds":true,"clientId":"odd","env":{"A":"b"}}}}}"#.to_owned())];
     let cases = sample_cases(&hello, 3 * STARTS_PER_SAMPLE, &mut dice)?;
-    for (number, case) in cases.iter().enumerate().filter(|(_, case)| !case.path.starts_with("/id")) {
+    for (number, case) in cases.iter().enumerate().filter(|(_, case)| !case.path.starts_with("/id"))
+    {
         let client = Transport::WebSocket.connect(&stage.host, stage.host.token()).await?;
         answer_to(&client, case, &insert_number(case, number), &format!("c{number}")).await?;
     }
@@ -259,8 +319,12 @@ async fn odd_starts_of_sessions_and_connections_are_answered() -> Result<()> {
     for way in TESTED_TRANSPORTS {
         let client = able_client(&stage.host, way).await?;
         for (number, case) in sample_cases(&new, STARTS_PER_SAMPLE, &mut dice)?.iter().enumerate() {
-            let answer = answer_to(&client, case, &insert_number(case, number), &format!("c{number}")).await?;
-            let Some(session) = answer.as_ref().and_then(|answer| answer.body["result"]["sessionId"].as_str()) else {
+            let answer =
+                answer_to(&client, case, &insert_number(case, number), &format!("c{number}"))
+                    .await?;
+            let Some(session) =
+                answer.as_ref().and_then(|answer| answer.body["result"]["sessionId"].as_str())
+            else {
                 continue;
             };
             let close = json!({ "sessionId": session, "_meta": { "wharf": { "force": true } } });

@@ -23,7 +23,10 @@ fn with_id(case: &Case, id: &str) -> String {
 
 /// The prompts that wait.
 async fn list_waiting(stage: &Stage) -> Result<Vec<Value>> {
-    let list = stage.sender.call_method("_wharf/queue/list", json!({ "sessionId": stage.session })).await?;
+    let list = stage
+        .sender
+        .call_method("_wharf/queue/list", json!({ "sessionId": stage.session }))
+        .await?;
     list["prompts"].as_array().cloned().context("no list")
 }
 
@@ -48,7 +51,10 @@ async fn odd_changes_of_the_queue_are_the_same_in_its_list_the_log_and_the_agent
         )
     };
     let messages = [
-        ("_wharf/queue/update", message("_wharf/queue/update", r#","prompt":[{"type":"text","text":"echo new"}]"#)),
+        (
+            "_wharf/queue/update",
+            message("_wharf/queue/update", r#","prompt":[{"type":"text","text":"echo new"}]"#),
+        ),
         ("_wharf/queue/move", message("_wharf/queue/move", r#","position":1"#)),
         ("_wharf/queue/remove", message("_wharf/queue/remove", "")),
     ];
@@ -59,28 +65,49 @@ async fn odd_changes_of_the_queue_are_the_same_in_its_list_the_log_and_the_agent
         let before = list_waiting(&stage).await?;
         let Some(answer) = answer_to(&stage.sender, case, &frame, &id).await? else { continue };
         let after = list_waiting(&stage).await?;
-        let context = || format!("{} {}: {frame}\n{}\n{before:?}\n{after:?}", case.kind, case.path, answer.raw);
+        let context = || {
+            format!("{} {}: {frame}\n{}\n{before:?}\n{after:?}", case.kind, case.path, answer.raw)
+        };
         if answer.body["error"].is_object() {
             ensure!(before == after, "a refused request changed the queue: {}", context());
         } else if case.kind == "_wharf/queue/update" {
             check_update(&stage, &frame, &prompt, &after).with_context(context)?;
         } else if case.kind == "_wharf/queue/remove" {
-            ensure!(after.iter().all(|entry| entry["promptId"] != prompt.as_str()), "{}", context());
+            ensure!(
+                after.iter().all(|entry| entry["promptId"] != prompt.as_str()),
+                "{}",
+                context()
+            );
         }
     }
     fill_queue(&stage).await?;
-    let expected: Vec<Value> =
-        list_waiting(&stage).await?.into_iter().map(|mut entry| entry["prompt"].take()).collect();
-    stage.sender.send_notification("_go", json!({ "sessionId": stage.session })).await;
+    let expected: Vec<Value> = list_waiting(&stage)
+        .await?
+        .into_iter()
+        .map(|mut entry| entry["prompt"].take())
+        .collect();
+    stage
+        .sender
+        .send_notification("_go", json!({ "sessionId": stage.session }))
+        .await;
     running.wait_answer().await?;
     // The agent is sent what waits, in its order.
     let sent = || -> Result<Vec<Value>> {
         // A request whose name was changed is passed on as it is; it is no prompt.
-        let lines = stage.read_lines()?.into_iter().filter(|line| line.contains(r#""method":"session/prompt""#));
+        let lines = stage
+            .read_lines()?
+            .into_iter()
+            .filter(|line| line.contains(r#""method":"session/prompt""#));
         let prompts = lines.filter_map(|line| raw_at(&line, &["params", "prompt"]));
-        prompts.skip(1).map(|prompt| Ok(Json::parse(prompt.as_bytes())?.to_value())).collect()
+        prompts
+            .skip(1)
+            .map(|prompt| Ok(Json::parse(prompt.as_bytes())?.to_value()))
+            .collect()
     };
-    let all = polling::poll_until(WAIT_LIMIT, || Ok(Some(sent()?).filter(|sent| sent.len() >= expected.len()))).await?;
+    let all = polling::poll_until(WAIT_LIMIT, || {
+        Ok(Some(sent()?).filter(|sent| sent.len() >= expected.len()))
+    })
+    .await?;
     ensure!(all.as_ref() == Some(&expected), "the agent was sent {all:?} of {expected:?}");
     Ok(())
 }
@@ -88,9 +115,15 @@ async fn odd_changes_of_the_queue_are_the_same_in_its_list_the_log_and_the_agent
 /// The list and the log have the new content.
 fn check_update(stage: &Stage, frame: &str, prompt: &str, after: &[Value]) -> Result<()> {
     let content = raw_at(frame, &["params", "prompt"]).context("taken without a prompt")?;
-    let listed = after.iter().find(|entry| entry["promptId"] == prompt).context("it has left the list")?;
+    let listed = after
+        .iter()
+        .find(|entry| entry["promptId"] == prompt)
+        .context("it has left the list")?;
     let is_deep = content.contains(&"[".repeat(90));
-    ensure!(is_deep || listed["prompt"] == Json::parse(content.as_bytes())?.to_value(), "the list has other content");
+    ensure!(
+        is_deep || listed["prompt"] == Json::parse(content.as_bytes())?.to_value(),
+        "the list has other content"
+    );
     let logged = logged_frames(&stage.host, &stage.session, "prompt_updated", &["event", "frame"])?;
     let logged = logged.last().and_then(|frame| raw_at(frame, &["params", "prompt"]));
     ensure!(logged.as_ref() == Some(&content), "the log has {logged:?}");
@@ -101,7 +134,8 @@ fn check_update(stage: &Stage, frame: &str, prompt: &str, after: &[Value]) -> Re
 async fn odd_requests_of_amux_clients_are_answered_and_reach_the_agent_as_they_are() -> Result<()> {
     let mut dice = TestRandom::from_environment()?;
     let record = tempfile::NamedTempFile::new()?;
-    let host = scripted_host(&["--record", record.path().to_str().context("not UTF-8")?])?.start_host()?;
+    let host =
+        scripted_host(&["--record", record.path().to_str().context("not UTF-8")?])?.start_host()?;
     let url = format!("{}?session=work&peer_id=odd&peer_name=odd&role=driver", host.ws_url());
     let peer = TestClient::connect(&url, host.token()).await?;
     peer.initialize().await?;
@@ -136,12 +170,18 @@ async fn odd_requests_of_amux_clients_are_answered_and_reach_the_agent_as_they_a
         {
             continue;
         }
-        let text = raw_at(&frame, &["params", "text"]).map(|text| format!(r#"[{{"type":"text","text":{text}}}]"#));
+        let text = raw_at(&frame, &["params", "text"])
+            .map(|text| format!(r#"[{{"type":"text","text":{text}}}]"#));
         let expected = text.or_else(|| raw_at(&frame, &["params", "prompt"]));
         let record = std::fs::read_to_string(record.path())?;
         let received = record.lines().rfind(|line| line.contains(r#""session/prompt""#));
         let received = received.and_then(|line| raw_at(line, &["params", "prompt"]));
-        ensure!(received == expected, "{} {}: the agent received {received:?} of {frame}", case.kind, case.path);
+        ensure!(
+            received == expected,
+            "{} {}: the agent received {received:?} of {frame}",
+            case.kind,
+            case.path
+        );
     }
     let turns = log::list_events(&host, &session, "turn_started")?.len();
     ensure!(turns > 10, "only {turns} prompts were taken");

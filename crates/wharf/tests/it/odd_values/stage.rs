@@ -29,7 +29,9 @@ impl Stage {
     pub(super) async fn open(way: Transport, flags: &[&str]) -> Result<Self> {
         let record = tempfile::NamedTempFile::new()?;
         let path = record.path().to_str().context("not UTF-8")?;
-        let host = scripted_host(&[&["--record", path, "--session-id", AGENT_WORDS], flags].concat())?.start_host()?;
+        let host =
+            scripted_host(&[&["--record", path, "--session-id", AGENT_WORDS], flags].concat())?
+                .start_host()?;
         let sender = able_client(&host, way).await?;
         let session = sender.new_session(&cwd(&host)?).await?;
         let watcher = able_client(&host, Transport::WebSocket).await?;
@@ -41,6 +43,10 @@ impl Stage {
     /// The whole lines that the agent has received.
     pub(super) fn read_lines(&self) -> Result<Vec<String>> {
         let text = fs::read_to_string(self.record.path())?;
-        Ok(text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')).map(str::to_owned).collect())
+        Ok(text
+            .split_inclusive('\n')
+            .filter_map(|line| line.strip_suffix('\n'))
+            .map(str::to_owned)
+            .collect())
     }
 }

@@ -27,7 +27,9 @@ pub(super) fn connect_bridge(host: &TestHost) -> Result<TestClient> {
 
 type BridgeProcess = (Child, Lines<BufReader<ChildStdout>>);
 
-async fn next_line(running: Option<BridgeProcess>) -> Option<(Result<String, String>, Option<BridgeProcess>)> {
+async fn next_line(
+    running: Option<BridgeProcess>,
+) -> Option<(Result<String, String>, Option<BridgeProcess>)> {
     let (mut child, mut lines) = running?;
     match lines.next_line().await {
         Ok(Some(line)) => Some((Ok(line), Some((child, lines)))),

@@ -28,10 +28,17 @@ const MAX_STREAM_SILENCE: Duration = Duration::from_secs(60);
 pub(super) fn connect_http(host: &TestHost, token: &str) -> TestClient {
     let (arrived, incoming) = channel(MAX_UNREAD_FRAMES);
     let http = AcpHttpClient::new(host, token);
-    let line =
-        HttpConnection { http, open: Arc::default(), replays: Arc::default(), switching: Arc::default(), arrived };
+    let line = HttpConnection {
+        http,
+        open: Arc::default(),
+        replays: Arc::default(),
+        switching: Arc::default(),
+        arrived,
+    };
     let posts = PostedMessages { line };
-    let next = |mut incoming: Receiver<_>| async move { incoming.recv().await.map(|item| (item, incoming)) };
+    let next = |mut incoming: Receiver<_>| async move {
+        incoming.recv().await.map(|item| (item, incoming))
+    };
     TestClient::from_transport(Box::new(posts), stream::unfold(incoming, next).boxed())
 }
 
@@ -66,7 +73,8 @@ impl ReplayRequests {
     }
 
     fn is_replaying(&self, session: &str) -> bool {
-        self.endless.contains(session) || self.unanswered.values().any(|replayed| replayed == session)
+        self.endless.contains(session)
+            || self.unanswered.values().any(|replayed| replayed == session)
     }
 }
 
@@ -87,7 +95,11 @@ impl HttpConnection {
     /// Opens the session's stream if it is not open.
     fn follow_session<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<()>> {
         async move {
-            let is_new = self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(session.to_owned());
+            let is_new = self
+                .open
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(session.to_owned());
             if is_new {
                 let events = self.http.open_stream(Some(session), None).await?;
                 tokio::spawn(self.clone().read_events(events, Some(session.to_owned())));
@@ -117,10 +129,11 @@ impl HttpConnection {
             let switching = self.switching.lock().await;
             if !self.is_replaying(session.as_deref()) {
                 count = 0;
-                events = match self.http.open_stream(session.as_deref(), events.last.as_deref()).await {
-                    Ok(again) => again,
-                    Err(error) => break format!("lost after {:?}: {error:#}", events.last),
-                };
+                events =
+                    match self.http.open_stream(session.as_deref(), events.last.as_deref()).await {
+                        Ok(again) => again,
+                        Err(error) => break format!("lost after {:?}: {error:#}", events.last),
+                    };
             }
             drop(switching);
         };
@@ -155,7 +168,8 @@ impl PostedMessages {
     async fn connect(&mut self, text: &str) -> Result<()> {
         let answer = self.line.http.post_text(text).await?;
         ensure!(answer.status == 200, "{answer:?}");
-        self.line.http.connection = Some(answer.header("acp-connection-id").context("no connection id")?.to_owned());
+        self.line.http.connection =
+            Some(answer.header("acp-connection-id").context("no connection id")?.to_owned());
         let own = self.line.http.open_stream(None, None).await?;
         tokio::spawn(self.line.clone().read_events(own, None));
         Ok(self.line.arrived.send(Ok(answer.body)).await?)
@@ -168,8 +182,11 @@ impl FrameSink for PostedMessages {
             if self.line.http.connection.is_none() {
                 return self.connect(&text).await;
             }
-            let message = wharf_json::Json::parse(text.as_bytes()).map_or(Value::Null, wharf_json::Json::to_value);
-            if let Some(session) = message["params"]["sessionId"].as_str().filter(|id| id.starts_with("sess_")) {
+            let message = wharf_json::Json::parse(text.as_bytes())
+                .map_or(Value::Null, wharf_json::Json::to_value);
+            if let Some(session) =
+                message["params"]["sessionId"].as_str().filter(|id| id.starts_with("sess_"))
+            {
                 self.line.follow_session(session).await?;
             }
             let switching = self.line.switching.lock().await;

@@ -39,7 +39,12 @@ impl Transport {
     }
 
     /// Connects with this token, where the transport needs one, and says `initialize`.
-    pub(crate) async fn client_with_token(self, host: &TestHost, token: &str, meta: Value) -> Result<TestClient> {
+    pub(crate) async fn client_with_token(
+        self,
+        host: &TestHost,
+        token: &str,
+        meta: Value,
+    ) -> Result<TestClient> {
         let client = self.connect(host, token).await?;
         let info = json!({ "name": "wharf-testkit", "version": "1" });
         let params = json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": info, "_meta": meta });

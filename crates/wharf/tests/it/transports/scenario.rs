@@ -35,7 +35,8 @@ struct Scenario {
 /// Connects a client that sends its own id: the bridge would choose one for it.
 async fn connect_known_client(way: Transport, host: &TestHost, number: u32) -> Result<TestClient> {
     let id = format!("client-{number}");
-    way.client(host, json!({ "wharf": { "multiClientUpdates": true, "clientId": id } })).await
+    way.client(host, json!({ "wharf": { "multiClientUpdates": true, "clientId": id } }))
+        .await
 }
 
 fn select_option(option: &str) -> Value {
@@ -44,7 +45,8 @@ fn select_option(option: &str) -> Value {
 
 impl Scenario {
     async fn client(&self) -> Result<TestClient> {
-        connect_known_client(self.way, &self.host, self.clients.fetch_add(1, Ordering::Relaxed)).await
+        connect_known_client(self.way, &self.host, self.clients.fetch_add(1, Ordering::Relaxed))
+            .await
     }
 
     async fn attach(&mut self, client: &TestClient, more: Value) -> Result<Value> {
@@ -74,7 +76,9 @@ impl Scenario {
     /// Waits until this many clients are attached.
     async fn attended_by(&self, client: &TestClient, count: u64) -> Result<()> {
         for _ in 0..1_000 {
-            let status = client.call_method("session/status", json!({ "sessionId": self.session })).await?;
+            let status = client
+                .call_method("session/status", json!({ "sessionId": self.session }))
+                .await?;
             if status["_meta"]["wharf"]["clients"] == count {
                 return Ok(());
             }
@@ -83,7 +87,11 @@ impl Scenario {
     }
 
     /// Lets the second client answer the permission that the first client's prompt caused.
-    async fn a_permission_answered_by_the_other(&self, first: &TestClient, second: &TestClient) -> Result<String> {
+    async fn a_permission_answered_by_the_other(
+        &self,
+        first: &TestClient,
+        second: &TestClient,
+    ) -> Result<String> {
         let running = first.start_prompt(&self.session, "echo hello; ask; echo thanks").await;
         let mine = first.expect_request("session/request_permission").await;
         let theirs = second.expect_request("session/request_permission").await;
@@ -98,12 +106,20 @@ impl Scenario {
             .into_iter()
             .find(|frame| frame.chunk_text() == Some("hello"))
             .context("no chunk")?;
-        Ok(said.params()["update"]["messageId"].as_str().context("no message id")?.to_owned())
+        Ok(said.params()["update"]["messageId"]
+            .as_str()
+            .context("no message id")?
+            .to_owned())
     }
 
     /// Joins further clients while the agent waits for an answer, each with another history policy; all of them get the
     /// permission too.
-    async fn late_comers(&mut self, first: &TestClient, second: &TestClient, message: &str) -> Result<TestClient> {
+    async fn late_comers(
+        &mut self,
+        first: &TestClient,
+        second: &TestClient,
+        message: &str,
+    ) -> Result<TestClient> {
         let event = self.newest_event()?;
         let running = first.start_prompt(&self.session, "echo again; ask; echo after").await;
         let asked = second.expect_request("session/request_permission").await;
@@ -122,7 +138,8 @@ impl Scenario {
             ensure!(told == entries, "{policy}: {told:?} entries of {entries:?}: {answer}");
             let again = late.expect_request("session/request_permission").await;
             ensure!(again.params() == asked.params(), "{policy}: {}", again.raw);
-            let streamed = if policy["historyPolicy"] == "after_event" { vec!["again"] } else { vec![] };
+            let streamed =
+                if policy["historyPolicy"] == "after_event" { vec!["again"] } else { vec![] };
             ensure!(late.chunk_texts() == streamed, "{policy}: {:?}", late.chunk_texts());
             if let Some(before) = stays.replace(late) {
                 self.leave_session(first, &before).await?;
@@ -146,12 +163,15 @@ impl Scenario {
     /// Waits until this client is told that another has left. Every departure is waited for, so that the next wait does
     /// not take an earlier one for its own.
     async fn expect_departure(other: &TestClient) {
-        other.expect_update("a departure", |update| update["sessionUpdate"] == "client_disconnected").await;
+        other
+            .expect_update("a departure", |update| update["sessionUpdate"] == "client_disconnected")
+            .await;
     }
 
     /// Sends three prompts at once and checks that they run one after the other in the order of arrival.
     async fn overlapping_prompts(&self, clients: [&TestClient; 3]) -> Result<()> {
-        let mut calls = vec![clients[0].start_prompt(&self.session, "echo one; wait; echo two").await];
+        let mut calls =
+            vec![clients[0].start_prompt(&self.session, "echo one; wait; echo two").await];
         clients[2].expect_text("one").await;
         for (client, script) in clients.iter().skip(1).zip(["echo three", "echo four"]) {
             calls.push(client.start_prompt(&self.session, script).await);
@@ -183,7 +203,9 @@ impl Scenario {
     async fn a_detach(&mut self, first: &TestClient, third: TestClient) -> Result<()> {
         // Its earlier updates are compared too.
         third.expect_text("my turn").await;
-        let answer = third.call_method("session/detach", json!({ "sessionId": self.session })).await?;
+        let answer = third
+            .call_method("session/detach", json!({ "sessionId": self.session }))
+            .await?;
         ensure!(answer == json!({ "sessionId": self.session, "status": "detached" }), "{answer}");
         Self::expect_departure(first).await;
         first.send_prompt(&self.session, "echo unheard").await?;
@@ -201,7 +223,8 @@ impl Scenario {
         self.leave_session(first, &second).await?;
         first.send_prompt(&self.session, "echo missed; plan; tool").await?;
         let again = self.client().await?;
-        self.attach(&again, json!({ "historyPolicy": "after_event", "afterEventId": event })).await?;
+        self.attach(&again, json!({ "historyPolicy": "after_event", "afterEventId": event }))
+            .await?;
         first.send_prompt(&self.session, "echo live").await?;
         again.expect_text("live").await;
         ensure!(again.chunk_texts() == ["missed", "live"], "{:?}", again.chunk_texts());
@@ -231,15 +254,22 @@ impl Scenario {
 fn remove_transport_values(mut value: Value) -> Value {
     match &mut value {
         Value::Object(members) => {
-            if members.get("_meta").is_some_and(|meta| meta["wharf"]["idempotencyKey"].is_string()) {
+            if members
+                .get("_meta")
+                .is_some_and(|meta| meta["wharf"]["idempotencyKey"].is_string())
+            {
                 members.remove("_meta");
             }
             for name in ["token", "epoch", "key"] {
                 members.remove(name);
             }
-            members.values_mut().for_each(|member| *member = remove_transport_values(member.take()));
+            members
+                .values_mut()
+                .for_each(|member| *member = remove_transport_values(member.take()));
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| *item = remove_transport_values(item.take())),
+        Value::Array(items) => {
+            items.iter_mut().for_each(|item| *item = remove_transport_values(item.take()))
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
     value
@@ -249,7 +279,14 @@ async fn run_scenario(way: Transport) -> Result<ScenarioResult> {
     let host = scripted_host(&["--session-id", "the-agents-own"])?.start_host()?;
     let first = connect_known_client(way, &host, 0).await?;
     let session = first.new_session(&cwd(&host)?).await?;
-    let mut stage = Scenario { way, host, session, answers: Vec::new(), texts: Vec::new(), clients: AtomicU32::new(1) };
+    let mut stage = Scenario {
+        way,
+        host,
+        session,
+        answers: Vec::new(),
+        texts: Vec::new(),
+        clients: AtomicU32::new(1),
+    };
     let second = stage.client().await?;
     second.load_session(&stage.session, &cwd(&stage.host)?).await?;
 

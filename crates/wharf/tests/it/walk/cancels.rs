@@ -39,7 +39,9 @@ pub(super) fn check_cancels(records: &[Value]) -> Result<CancelledTurns> {
             "turn_started" => prompts.start_turn(prompt),
             "prompt_requeued" => prompts.requeue_prompt(prompt),
             "prompt_ended" => prompts.end_prompt(prompt, event["at"].as_u64().unwrap_or_default()),
-            "cancel_requested" if event["by"].is_object() => prompts.check_cancel(prompt, event, &mut tally)?,
+            "cancel_requested" if event["by"].is_object() => {
+                prompts.check_cancel(prompt, event, &mut tally)?
+            }
             _ => {}
         }
     }
@@ -60,7 +62,8 @@ impl<'a> PromptHistory<'a> {
     fn end_prompt(&mut self, prompt: &'a str, at: u64) {
         self.waiting.remove(prompt);
         if self.running.remove(prompt)
-            && let Some(connection) = self.senders.get(prompt).and_then(|sender| sender["client"].as_str())
+            && let Some(connection) =
+                self.senders.get(prompt).and_then(|sender| sender["client"].as_str())
         {
             self.ended_at.insert(connection, at);
         }
@@ -69,7 +72,9 @@ impl<'a> PromptHistory<'a> {
     fn check_cancel(&self, prompt: &str, event: &Value, tally: &mut CancelledTurns) -> Result<()> {
         let by = &event["by"];
         let is_own = |prompt: &str| {
-            self.senders.get(prompt).is_some_and(|sender| client_identity(sender) == client_identity(by))
+            self.senders
+                .get(prompt)
+                .is_some_and(|sender| client_identity(sender) == client_identity(by))
         };
         if is_own(prompt) {
             tally.own += 1;
@@ -81,7 +86,10 @@ impl<'a> PromptHistory<'a> {
         let at = event["at"].as_u64().unwrap_or_default();
         let ended = by["client"].as_str().and_then(|connection| self.ended_at.get(connection));
         let crossed = ended.is_some_and(|ended| at < ended + CROSSING_MILLIS);
-        ensure!(!crossed, "{by} cancelled {prompt} of another right after its own turn ended: {ended:?}, {at}");
+        ensure!(
+            !crossed,
+            "{by} cancelled {prompt} of another right after its own turn ended: {ended:?}, {at}"
+        );
         Ok(())
     }
 }

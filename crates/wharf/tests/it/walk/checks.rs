@@ -23,7 +23,10 @@ pub(super) async fn check_answers(connection: &mut Connection) -> Result<()> {
                 let reason = error.data["reason"].as_str().unwrap_or_default();
                 let crashed = error.message.contains("agent is not running");
                 let looked = connection.role == Role::Observer && error.code == -32011;
-                let fine = looked || crashed || known.contains(&reason) || [-32050, -32001].contains(&error.code);
+                let fine = looked
+                    || crashed
+                    || known.contains(&reason)
+                    || [-32050, -32001].contains(&error.code);
                 ensure!(fine, "an answer that nobody expects: {error}");
             }
         }
@@ -32,7 +35,10 @@ pub(super) async fn check_answers(connection: &mut Connection) -> Result<()> {
 }
 
 /// Waits until a connection that watched both sessions has received their last texts.
-pub(super) async fn wait_until_up_to_date(connection: &Connection, sessions: &[String]) -> Result<()> {
+pub(super) async fn wait_until_up_to_date(
+    connection: &Connection,
+    sessions: &[String],
+) -> Result<()> {
     for session in sessions.iter().filter(|_| connection.is_steady) {
         let is_end = |frame: &ReceivedFrame| {
             frame.chunk_text() == Some("the end") && frame.params()["sessionId"] == session.as_str()
@@ -49,21 +55,34 @@ pub(super) async fn wait_until_up_to_date(connection: &Connection, sessions: &[S
 /// Checks that each prompt has one end and each ask one answer, in a log without gaps.
 pub(super) fn check_log(host: &TestHost, session: &str) -> Result<()> {
     let records = files::read_records(host, session)?;
-    let gapless = records.iter().enumerate().all(|(place, record)| record["seq"] == place as u64 + 1);
+    let gapless = records
+        .iter()
+        .enumerate()
+        .all(|(place, record)| record["seq"] == place as u64 + 1);
     ensure!(gapless, "the log has a gap");
     let count = |kind: &str, name: fn(&Value) -> &Value| {
         let mut counted: HashMap<String, usize> = HashMap::new();
-        for event in records.iter().map(|record| &record["event"]).filter(|event| event["kind"] == kind) {
+        for event in records
+            .iter()
+            .map(|record| &record["event"])
+            .filter(|event| event["kind"] == kind)
+        {
             *counted.entry(name(event).to_string()).or_default() += 1;
         }
         counted
     };
     let accepted = count("prompt_accepted", |event| &event["prompt"]);
     ensure!(accepted.values().all(|times| *times == 1));
-    ensure!(accepted == count("prompt_ended", |event| &event["prompt"]), "a prompt with no end, or with two");
+    ensure!(
+        accepted == count("prompt_ended", |event| &event["prompt"]),
+        "a prompt with no end, or with two"
+    );
     let asked = count("ask_opened", |event| &event["ask"]["id"]);
     ensure!(asked.values().all(|times| *times == 1));
-    ensure!(asked == count("ask_resolved", |event| &event["ask"]), "a permission with no answer, or with two");
+    ensure!(
+        asked == count("ask_resolved", |event| &event["ask"]),
+        "a permission with no answer, or with two"
+    );
     println!("{} prompts, {} permissions, {} events", accepted.len(), asked.len(), records.len());
     Ok(())
 }
@@ -91,30 +110,49 @@ async fn read_history(client: &TestClient, session: &str, cwd: &str) -> Result<V
     let id = load.id.clone();
     load.wait_answer().await?;
     let is_answer = |frame: &ReceivedFrame| frame.method().is_empty() && *frame.id() == id;
-    let frames = client.received_frames().into_iter().skip(before).take_while(|frame| !is_answer(frame));
+    let frames = client
+        .received_frames()
+        .into_iter()
+        .skip(before)
+        .take_while(|frame| !is_answer(frame));
     let own = frames.filter(|frame| frame.params()["sessionId"] == session);
     let updates = own.filter_map(|frame| frame.update().cloned());
-    Ok(updates.filter(|update| !NEWS.iter().any(|news| update["sessionUpdate"] == *news)).collect())
+    Ok(updates
+        .filter(|update| !NEWS.iter().any(|news| update["sessionUpdate"] == *news))
+        .collect())
 }
 
-pub(super) async fn check_histories(host: &TestHost, session: &str, connections: &[Connection]) -> Result<()> {
+pub(super) async fn check_histories(
+    host: &TestHost,
+    session: &str,
+    connections: &[Connection],
+) -> Result<()> {
     let fresh = connect_client(host).await?;
     let expected = read_history(&fresh, session, &cwd(host)?).await?;
     let logged = files::list_events(host, session, "agent_updated")?.len();
     ensure!(
-        !expected.is_empty() && expected.len() <= logged + files::list_events(host, session, "turn_started")?.len()
+        !expected.is_empty()
+            && expected.len() <= logged + files::list_events(host, session, "turn_started")?.len()
     );
     for connection in connections {
-        ensure!(read_history(&connection.client, session, &cwd(host)?).await? == expected, "another story");
+        ensure!(
+            read_history(&connection.client, session, &cwd(host)?).await? == expected,
+            "another story"
+        );
     }
     Ok(())
 }
 
 /// Checks the events that one connection received while it lasted: in the order of the log, each once, and once more
 /// for each requested replay; all events, if it stayed from beginning to end.
-pub(super) fn check_shown_events(records: &[Value], session: &str, connection: &Connection) -> Result<()> {
+pub(super) fn check_shown_events(
+    records: &[Value],
+    session: &str,
+    connection: &Connection,
+) -> Result<()> {
     let frames = connection.client.received_frames();
-    let own: Vec<&ReceivedFrame> = frames.iter().filter(|frame| frame.params()["sessionId"] == session).collect();
+    let own: Vec<&ReceivedFrame> =
+        frames.iter().filter(|frame| frame.params()["sessionId"] == session).collect();
     let replays = connection.replays.get(session).copied().unwrap_or_default();
     check_words(&own, replays)?;
     ensure!(
@@ -126,14 +164,19 @@ pub(super) fn check_shown_events(records: &[Value], session: &str, connection: &
     }
     let seqs: Vec<u64> = own.iter().filter_map(|frame| event_seq(frame)).collect();
     let descents = seqs.windows(2).filter(|pair| pair[0] > pair[1]).count();
-    ensure!(descents <= replays, "events came in another order, {descents} times with {replays} replays: {seqs:?}");
+    ensure!(
+        descents <= replays,
+        "events came in another order, {descents} times with {replays} replays: {seqs:?}"
+    );
     let Some(last) = seqs.last().filter(|_| connection.is_steady) else { return Ok(()) };
     let seen: BTreeSet<u64> = seqs.iter().copied().collect();
     for record in records {
         let (seq, event) = (record["seq"].as_u64().unwrap_or_default(), &record["event"]);
         // An agent's echo of a prompt goes to its sender only, and notices go to clients that said that they take them.
         let is_notice = event["frame"]["params"]["update"]["sessionUpdate"] == "notice";
-        let is_for_all = event["kind"] == "agent_updated" && event["update"] != "user_message_chunk" && !is_notice;
+        let is_for_all = event["kind"] == "agent_updated"
+            && event["update"] != "user_message_chunk"
+            && !is_notice;
         ensure!(
             !is_for_all || seq > *last || seen.contains(&seq),
             "event {seq} was not shown, but {last} was: {event}"
@@ -144,13 +187,22 @@ pub(super) fn check_shown_events(records: &[Value], session: &str, connection: &
 
 /// Returns the sequence number of a frame's event.
 fn event_seq(frame: &ReceivedFrame) -> Option<u64> {
-    frame.params()["_meta"]["wharf"]["eventId"].as_str()?.split_once('-')?.1.parse().ok()
+    frame.params()["_meta"]["wharf"]["eventId"]
+        .as_str()?
+        .split_once('-')?
+        .1
+        .parse()
+        .ok()
 }
 
 /// Checks that each text is shown once, and once more for each requested replay.
 fn check_words(own: &[&ReceivedFrame], replays: usize) -> Result<()> {
     let mut shown: HashMap<&str, usize> = HashMap::new();
-    for word in own.iter().filter_map(|frame| frame.chunk_text()).filter(|text| text.starts_with('w')) {
+    for word in own
+        .iter()
+        .filter_map(|frame| frame.chunk_text())
+        .filter(|text| text.starts_with('w'))
+    {
         *shown.entry(word).or_default() += 1;
     }
     let most = shown.iter().max_by_key(|(_, times)| **times);
@@ -168,7 +220,10 @@ pub(super) fn check_recording(recording: &Recording) -> Result<()> {
             let id = message["id"].to_string();
             // These ids are fixed in the script and are used again each time it runs.
             let reused = ["\"left\"", "\"right\"", "\"to-be-withdrawn\""].contains(&id.as_str());
-            ensure!(reused || !answered.contains(&id), "the agent got a second answer to its request {id}");
+            ensure!(
+                reused || !answered.contains(&id),
+                "the agent got a second answer to its request {id}"
+            );
             answered.push(id);
         }
     }

@@ -32,7 +32,8 @@ const ROUND: Duration = Duration::from_secs(20);
 
 /// Returns the number of rounds of the walk.
 fn count_rounds() -> Result<u64> {
-    let seconds = std::env::var("WHARF_WALK_SECONDS").map_or(Ok(0), |seconds| seconds.parse::<u64>())?;
+    let seconds =
+        std::env::var("WHARF_WALK_SECONDS").map_or(Ok(0), |seconds| seconds.parse::<u64>())?;
     Ok(seconds.div_ceil(ROUND.as_secs()).max(1))
 }
 
@@ -98,7 +99,11 @@ impl WalkClient {
                 gone.client.close().await;
                 self.gone.push(gone);
             }
-            _ => drop(self.client()?.call_method("session/status", json!({ "sessionId": session })).await?),
+            _ => drop(
+                self.client()?
+                    .call_method("session/status", json!({ "sessionId": session }))
+                    .await?,
+            ),
         }
         Ok(())
     }
@@ -109,18 +114,27 @@ impl WalkClient {
 
     async fn connect(&mut self, host: &TestHost) -> Result<()> {
         use Transport::{Bridge, Http, Socket, WebSocket};
-        let ways = [WebSocket, WebSocket, WebSocket, WebSocket, Http, Http, Http, Socket, Socket, Bridge];
+        let ways =
+            [WebSocket, WebSocket, WebSocket, WebSocket, Http, Http, Http, Socket, Socket, Bridge];
         let way = self.dice.pick_one(&ways);
         let looks = self.dice.is_once_in(6) && matches!(way, WebSocket | Http);
-        let (role, token) =
-            if looks { (Role::Observer, self.looking.as_str()) } else { (Role::Controller, host.token()) };
+        let (role, token) = if looks {
+            (Role::Observer, self.looking.as_str())
+        } else {
+            (Role::Controller, host.token())
+        };
         let (multi, has_ids) = (self.dice.is_once_in(2), self.dice.is_once_in(2));
         let meta = json!({ "wharf": { "multiClientUpdates": multi, "eventIds": has_ids,
             "clientId": format!("person-{}", self.name) } });
-        let client = way.client_with_token(host, token, meta).await.with_context(|| format!("{way:?}"))?;
+        let client = way
+            .client_with_token(host, token, meta)
+            .await
+            .with_context(|| format!("{way:?}"))?;
         client.set_wait_limit(ROUND + Duration::from_secs(60));
         let dice = Mutex::new(TestRandom::from_seed(self.dice.next_number()));
-        client.respond_with(move |ask| choose_answer(&mut dice.lock().unwrap_or_else(PoisonError::into_inner), ask));
+        client.respond_with(move |ask| {
+            choose_answer(&mut dice.lock().unwrap_or_else(PoisonError::into_inner), ask)
+        });
         let mut replays = HashMap::new();
         let mut is_steady = has_ids && self.dice.is_once_in(2);
         if is_steady {
@@ -131,7 +145,8 @@ impl WalkClient {
             }
         }
         let calls = Vec::new();
-        self.connection = Some(Connection { client, way, role, has_ids, is_steady, calls, replays });
+        self.connection =
+            Some(Connection { client, way, role, has_ids, is_steady, calls, replays });
         if !self.gone.is_empty() && role == Role::Controller && self.dice.is_once_in(2) {
             self.return_and_cancel().await?;
         }
@@ -165,14 +180,36 @@ impl WalkClient {
         self.prompts += 1;
         // The word is unique in the walk.
         let word = format!("w{}-{}", self.name, self.prompts);
-        let scripts =
-            ["@", "@", "stream 20; @", "ask; @", "ask 2; @", "ask2; @", "think hm; tool; plan; @", "pause 15; @"];
-        let rare =
-            ["error -32050", "crash 3", "user mine; @", "withdraw; @", "mode auto", "late after; @", "stop max_tokens"];
-        let script = if self.dice.is_once_in(8) { self.dice.pick_one(&rare) } else { self.dice.pick_one(&scripts) };
+        let scripts = [
+            "@",
+            "@",
+            "stream 20; @",
+            "ask; @",
+            "ask 2; @",
+            "ask2; @",
+            "think hm; tool; plan; @",
+            "pause 15; @",
+        ];
+        let rare = [
+            "error -32050",
+            "crash 3",
+            "user mine; @",
+            "withdraw; @",
+            "mode auto",
+            "late after; @",
+            "stop max_tokens",
+        ];
+        let script = if self.dice.is_once_in(8) {
+            self.dice.pick_one(&rare)
+        } else {
+            self.dice.pick_one(&scripts)
+        };
         let text = script.replace('@', &format!("echo {word}"));
-        self.call("session/prompt", json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] }))
-            .await;
+        self.call(
+            "session/prompt",
+            json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] }),
+        )
+        .await;
     }
 
     async fn join_session(&mut self, session: &str) -> Result<()> {
@@ -180,7 +217,11 @@ impl WalkClient {
         let policy = self.dice.pick_one(&policies);
         let way = self.connection.as_ref().context("not connected")?.way;
         // Long answers are not kept for an interrupted stream, which would be refused.
-        let delivery = if way == Transport::Http { "stream" } else { self.dice.pick_one(&["stream", "response"]) };
+        let delivery = if way == Transport::Http {
+            "stream"
+        } else {
+            self.dice.pick_one(&["stream", "response"])
+        };
         let start = json!({ "sessionId": session, "cwd": self.cwd, "mcpServers": [], "historyPolicy": policy,
             "afterMessageId": "answer-3", "historyDelivery": delivery });
         let method = self.dice.pick_one(&["session/load", "session/resume", "session/attach"]);
@@ -193,21 +234,30 @@ impl WalkClient {
 
     async fn cancel_clearing(&mut self, session: &str) -> Result<()> {
         let meta = json!({ "wharf": { "queue": "clear" } });
-        self.client()?.send_notification("session/cancel", json!({ "sessionId": session, "_meta": meta })).await;
+        self.client()?
+            .send_notification("session/cancel", json!({ "sessionId": session, "_meta": meta }))
+            .await;
         Ok(())
     }
 
     /// Changes the queue, including prompts of other clients.
     async fn change_queue(&mut self, session: &str) -> Result<()> {
-        let queue = self.client()?.call_method("_wharf/queue/list", json!({ "sessionId": session })).await;
+        let queue = self
+            .client()?
+            .call_method("_wharf/queue/list", json!({ "sessionId": session }))
+            .await;
         // Observers cannot do this, nor any client while the agent cannot be started.
         let Ok(queue) = queue else { return Ok(()) };
-        let Some(prompt) = queue["prompts"].as_array().and_then(|prompts| prompts.last().cloned()) else {
+        let Some(prompt) = queue["prompts"].as_array().and_then(|prompts| prompts.last().cloned())
+        else {
             return Ok(());
         };
-        let method = self.dice.pick_one(&["_wharf/queue/remove", "_wharf/queue/move", "_wharf/queue/update"]);
-        let params =
-            json!({ "sessionId": session, "promptId": prompt["promptId"], "position": 0, "prompt": prompt["prompt"] });
+        let method = self.dice.pick_one(&[
+            "_wharf/queue/remove",
+            "_wharf/queue/move",
+            "_wharf/queue/update",
+        ]);
+        let params = json!({ "sessionId": session, "promptId": prompt["promptId"], "position": 0, "prompt": prompt["prompt"] });
         // The prompt may have started meanwhile.
         let _ = self.client()?.call_method(method, params).await;
         Ok(())
@@ -215,13 +265,16 @@ impl WalkClient {
 
     async fn set_mode(&mut self, session: &str) {
         let mode = self.dice.pick_one(&["ask", "auto"]);
-        self.call("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await;
+        self.call("session/set_mode", json!({ "sessionId": session, "modeId": mode }))
+            .await;
     }
 
     /// Cancels one of the last requests.
     async fn cancel_request(&mut self) -> Result<()> {
         let id = self.dice.next_below(40);
-        self.client()?.send_notification("$/cancel_request", json!({ "requestId": id })).await;
+        self.client()?
+            .send_notification("$/cancel_request", json!({ "requestId": id }))
+            .await;
         Ok(())
     }
 }
@@ -257,11 +310,18 @@ async fn walk_round(mut dice: TestRandom) -> Result<()> {
     // One agent of each session records the messages that it receives.
     let options = add_section(recording.host_options(&["--commands"])?, "replay_quiet = \"20ms\"");
     let options = crate::add_scripted_agent(options, "other", &["--resume"])?;
-    let host =
-        Arc::new(add_section(options, "replay_quiet = \"20ms\"").with_setting("cancel_timeout", "2s").start_host()?);
+    let host = Arc::new(
+        add_section(options, "replay_quiet = \"20ms\"")
+            .with_setting("cancel_timeout", "2s")
+            .start_host()?,
+    );
     let first = connect_client(&host).await?;
-    let other = json!({ "cwd": cwd(&host)?, "mcpServers": [], "_meta": { "wharf": { "agent": "other" } } });
-    let other = first.call_method("session/new", other).await?["sessionId"].as_str().context("no id")?.to_owned();
+    let other =
+        json!({ "cwd": cwd(&host)?, "mcpServers": [], "_meta": { "wharf": { "agent": "other" } } });
+    let other = first.call_method("session/new", other).await?["sessionId"]
+        .as_str()
+        .context("no id")?
+        .to_owned();
     let sessions = [first.new_session(&cwd(&host)?).await?, other];
     first.close().await;
 
@@ -278,8 +338,12 @@ async fn walk_round(mut dice: TestRandom) -> Result<()> {
         gone.extend(person.gone);
     }
     for connection in &mut here {
-        checks::check_answers(connection).await.with_context(|| format!("{:?}", connection.way))?;
-        checks::wait_until_up_to_date(connection, &sessions).await.with_context(|| format!("{:?}", connection.way))?;
+        checks::check_answers(connection)
+            .await
+            .with_context(|| format!("{:?}", connection.way))?;
+        checks::wait_until_up_to_date(connection, &sessions)
+            .await
+            .with_context(|| format!("{:?}", connection.way))?;
     }
     for session in &sessions {
         checks::check_log(&host, session)?;
@@ -294,7 +358,11 @@ async fn walk_round(mut dice: TestRandom) -> Result<()> {
     checks::check_recording(&recording)
 }
 
-async fn run_walk(dice: &mut TestRandom, host: &Arc<TestHost>, sessions: &[String; 2]) -> Result<Vec<WalkClient>> {
+async fn run_walk(
+    dice: &mut TestRandom,
+    host: &Arc<TestHost>,
+    sessions: &[String; 2],
+) -> Result<Vec<WalkClient>> {
     let until = Instant::now() + ROUND;
     let looking = create_observer_token(host)?;
     let people: Vec<_> = (0..CLIENT_COUNT)
@@ -304,7 +372,16 @@ async fn run_walk(dice: &mut TestRandom, host: &Arc<TestHost>, sessions: &[Strin
             let looking = looking.clone();
             tokio::spawn(async move {
                 let (cwd, gone) = (cwd(&host)?, Vec::new());
-                let mut person = WalkClient { dice, sessions, cwd, looking, connection: None, gone, prompts: 0, name };
+                let mut person = WalkClient {
+                    dice,
+                    sessions,
+                    cwd,
+                    looking,
+                    connection: None,
+                    gone,
+                    prompts: 0,
+                    name,
+                };
                 while Instant::now() < until {
                     person.run_step(&host).await.with_context(|| format!("person {name}"))?;
                 }

@@ -17,12 +17,25 @@ fn frames() -> Frames {
 fn ann() -> Sender {
     let peer = Some(Peer { id: "ann".into(), role: Some("driver".into()) });
     let client = ClientId::new("cli_1");
-    Sender { client, chosen: None, name: Some("Ann".into()), version: None, token: None, parent: None, peer }
+    Sender {
+        client,
+        chosen: None,
+        name: Some("Ann".into()),
+        version: None,
+        token: None,
+        parent: None,
+        peer,
+    }
 }
 
 /// A client that is no amux peer.
 fn editor() -> Sender {
-    Sender { client: ClientId::new("cli_2"), name: None, peer: None, ..ann() }
+    Sender {
+        client: ClientId::new("cli_2"),
+        name: None,
+        peer: None,
+        ..ann()
+    }
 }
 
 fn raw(text: &str) -> Raw {
@@ -30,7 +43,9 @@ fn raw(text: &str) -> Raw {
 }
 
 fn prompt_frame() -> Raw {
-    raw(r#"{"id":1,"method":"session/prompt","params":{"prompt":[{"type":"text","text":"hi","n":1.10}]}}"#)
+    raw(
+        r#"{"id":1,"method":"session/prompt","params":{"prompt":[{"type":"text","text":"hi","n":1.10}]}}"#,
+    )
 }
 
 fn entry(event: Event) -> Entry {
@@ -43,7 +58,10 @@ fn accepted(prompt: &str, first: bool) -> Entry {
 }
 
 fn started(prompt: &str) -> Entry {
-    entry(Event::Prompt(PromptEvent::TurnStarted { prompt: PromptId::new(prompt), content: Seq(1) }))
+    entry(Event::Prompt(PromptEvent::TurnStarted {
+        prompt: PromptId::new(prompt),
+        content: Seq(1),
+    }))
 }
 
 fn ended(prompt: &str, end: PromptEnd) -> Entry {
@@ -61,7 +79,10 @@ fn told(frames: &[Bytes]) -> Vec<(String, Value)> {
         let params = frame["params"].as_object_mut().unwrap();
         assert_eq!(params.remove("sessionId"), Some(json!("work")));
         assert_eq!(params.remove("roomId"), Some(json!("work")));
-        (frame["method"].as_str().unwrap().trim_start_matches("amux/").to_owned(), frame["params"].take())
+        (
+            frame["method"].as_str().unwrap().trim_start_matches("amux/").to_owned(),
+            frame["params"].take(),
+        )
     };
     frames.iter().map(read).collect()
 }
@@ -75,26 +96,40 @@ fn a_turn_begins_with_its_prompt_as_it_was_spelled_and_ends_with_its_reason() {
     let mut frames = frames();
     assert!(frames.show_event(&accepted("p", false), IDLE).is_empty());
     let begun = frames.start_turn(&started("p"), &prompt_frame(), &ann(), true);
-    assert!(String::from_utf8_lossy(&begun[0]).contains(r#""content":[{"type":"text","text":"hi","n":1.10}]"#));
+    assert!(
+        String::from_utf8_lossy(&begun[0])
+            .contains(r#""content":[{"type":"text","text":"hi","n":1.10}]"#)
+    );
     let content = json!([{ "type": "text", "text": "hi", "n": 1.10 }]);
-    let expected =
-        json!({ "amuxTurnId": "at-p", "peerId": "ann", "peerName": "Ann", "role": "driver", "content": content });
+    let expected = json!({ "amuxTurnId": "at-p", "peerId": "ann", "peerName": "Ann", "role": "driver", "content": content });
     assert_eq!(told(&begun), [note("turn_started", expected)]);
     let over = frames.show_event(&ended("p", answered()), RUNNING);
-    assert_eq!(told(&over), [note("turn_complete", json!({ "amuxTurnId": "at-p", "stopReason": "end_turn" }))]);
+    assert_eq!(
+        told(&over),
+        [note("turn_complete", json!({ "amuxTurnId": "at-p", "stopReason": "end_turn" }))]
+    );
 }
 
 #[test]
 fn a_prompt_that_waits_is_a_queue_item_from_its_coming_to_its_end() {
     let mut frames = frames();
     let added = json!({ "queueItemId": "q", "peerId": "ann", "text": "hi", "status": "queued" });
-    assert_eq!(told(&frames.show_event(&accepted("q", false), RUNNING)), [note("queue_item_added", added)]);
+    assert_eq!(
+        told(&frames.show_event(&accepted("q", false), RUNNING)),
+        [note("queue_item_added", added)]
+    );
     let begun = told(&frames.start_turn(&started("q"), &prompt_frame(), &ann(), true));
     assert_eq!(begun[0].0, "turn_started");
-    assert_eq!(begun[1], note("queue_item_submitted", json!({ "queueItemId": "q", "amuxTurnId": "at-q" })));
+    assert_eq!(
+        begun[1],
+        note("queue_item_submitted", json!({ "queueItemId": "q", "amuxTurnId": "at-q" }))
+    );
     let over = told(&frames.show_event(&ended("q", answered()), RUNNING));
     let completed = json!({ "queueItemId": "q", "amuxTurnId": "at-q", "stopReason": "end_turn" });
-    assert_eq!((over[0].0.as_str(), &over[1]), ("turn_complete", &note("queue_item_completed", completed)));
+    assert_eq!(
+        (over[0].0.as_str(), &over[1]),
+        ("turn_complete", &note("queue_item_completed", completed))
+    );
 }
 
 #[test]
@@ -127,8 +162,7 @@ fn a_steer_names_the_turn_that_it_replaces() {
         limit: None,
         reason: None,
     }));
-    let expected =
-        json!({ "amuxTurnId": "at-p", "cancelledBy": "ann", "originalDriver": "cli_2", "reason": "hard_steer" });
+    let expected = json!({ "amuxTurnId": "at-p", "cancelledBy": "ann", "originalDriver": "cli_2", "reason": "hard_steer" });
     assert_eq!(told(&frames.show_event(&cancel, RUNNING)), [note("turn_cancelled", expected)]);
     frames.show_event(&ended("p", answered()), RUNNING);
     let begun = told(&frames.start_turn(&started("s"), &prompt_frame(), &ann(), true));
@@ -138,7 +172,8 @@ fn a_steer_names_the_turn_that_it_replaces() {
 #[test]
 fn a_request_is_told_of_with_who_settled_it() {
     let mut frames = frames();
-    let request = r#"{"id":9,"method":"session/request_permission","params":{"toolCall":{"n":1.0}}}"#;
+    let request =
+        r#"{"id":9,"method":"session/request_permission","params":{"toolCall":{"n":1.0}}}"#;
     let ask = Ask {
         id: AskId(12),
         kind: AskKind::Permission,
@@ -160,10 +195,19 @@ fn a_request_is_told_of_with_who_settled_it() {
         told(&frames.show_event(&event, RUNNING)).pop().unwrap().1
     };
     let answer = |text| raw(text);
-    let yes = AskOutcome::Answered { option: None, answer: answer(r#"{"id":1,"result":{"yes":true}}"#) };
-    assert_eq!(resolved(yes, Some(ann())), json!({ "requestId": 12, "resolvedBy": "ann", "result": { "yes": true } }));
+    let yes = AskOutcome::Answered {
+        option: None,
+        answer: answer(r#"{"id":1,"result":{"yes":true}}"#),
+    };
+    assert_eq!(
+        resolved(yes, Some(ann())),
+        json!({ "requestId": 12, "resolvedBy": "ann", "result": { "yes": true } })
+    );
     let no = AskOutcome::Declined { answer: answer(r#"{"id":1,"error":{"code":1}}"#) };
-    assert_eq!(resolved(no, Some(ann())), json!({ "requestId": 12, "resolvedBy": "ann", "error": { "code": 1 } }));
+    assert_eq!(
+        resolved(no, Some(ann())),
+        json!({ "requestId": 12, "resolvedBy": "ann", "error": { "code": 1 } })
+    );
     let by = |word: &str| json!({ "requestId": 12, "resolvedBy": word });
     assert_eq!(resolved(AskOutcome::Withdrawn, None), by("agent:cancelled"));
     assert_eq!(resolved(AskOutcome::Cancelled, None), by("mux:turn-ended"));

@@ -12,9 +12,17 @@ use crate::layout::{RowLayout, SettledText};
 use crate::text::to_printable_lines;
 
 /// Lays out a text. If `earlier` is the layout of its beginning at the same width, only the rest is laid out.
-pub(crate) fn lay_out_markdown(text: &str, look: &RowLayoutOptions<'_>, earlier: Option<RowLayout>) -> RowLayout {
+pub(crate) fn lay_out_markdown(
+    text: &str,
+    look: &RowLayoutOptions<'_>,
+    earlier: Option<RowLayout>,
+) -> RowLayout {
     let (mut lines, mut settled) = match earlier {
-        Some(RowLayout { lines, settled: Some(settled), .. }) if text.starts_with(&settled.text) => (lines, settled),
+        Some(RowLayout { lines, settled: Some(settled), .. })
+            if text.starts_with(&settled.text) =>
+        {
+            (lines, settled)
+        }
         Some(_) | None => (Vec::new(), SettledText::default()),
     };
     lines.truncate(settled.lines);

@@ -58,7 +58,12 @@ pub(super) fn first_segment(text: &str) -> Option<FirstSegment<'_>> {
         }
     }
     let start = start?;
-    Some(FirstSegment { text: &text[start..end], bytes: text.len(), is_last: true, is_fence_open: fence.is_some() })
+    Some(FirstSegment {
+        text: &text[start..end],
+        bytes: text.len(),
+        is_last: true,
+        is_fence_open: fence.is_some(),
+    })
 }
 
 /// The line that opens a block of code.
@@ -128,13 +133,19 @@ mod tests {
         assert_eq!(cut("a\nb\n\n\nc"), ["a\nb", "c"]);
         assert_eq!(cut("- a\n\n  more\n\n- b\n\nend"), ["- a\n\n  more\n\n- b", "end"]);
         assert_eq!(cut("```\na\n\nb\n```\n\nend"), ["```\na\n\nb\n```", "end"]);
-        assert_eq!(cut("1. ~~~\n   a\n\n   b\n   ~~~\n\nend"), ["1. ~~~\n   a\n\n   b\n   ~~~", "end"]);
+        assert_eq!(
+            cut("1. ~~~\n   a\n\n   b\n   ~~~\n\nend"),
+            ["1. ~~~\n   a\n\n   b\n   ~~~", "end"]
+        );
         assert_eq!(cut("  \n"), [""; 0]);
     }
 
     #[test]
     fn open_fence_is_told() {
-        assert!(first_segment("```rust\nfn").is_some_and(|segment| segment.is_fence_open && segment.is_last));
+        assert!(
+            first_segment("```rust\nfn")
+                .is_some_and(|segment| segment.is_fence_open && segment.is_last)
+        );
         assert!(first_segment("```rust\nfn\n```").is_some_and(|segment| !segment.is_fence_open));
         assert!(first_segment("a ``` b").is_some_and(|segment| !segment.is_fence_open));
     }

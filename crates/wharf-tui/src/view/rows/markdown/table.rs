@@ -57,7 +57,9 @@ fn column_lines(table: &TableText, widths: &[usize], theme: Theme) -> Vec<Line<'
     for (number, row) in table.rows.iter().enumerate() {
         let empty = CellPieces::new();
         let cells: Vec<Vec<Line<'static>>> = (0..widths.len())
-            .map(|at| wrap_spans(row.get(at).unwrap_or(&empty), widths.get(at).copied().unwrap_or(1)))
+            .map(|at| {
+                wrap_spans(row.get(at).unwrap_or(&empty), widths.get(at).copied().unwrap_or(1))
+            })
             .collect();
         let height = cells.iter().map(Vec::len).max().unwrap_or_default();
         for at in 0..height {
@@ -72,7 +74,13 @@ fn column_lines(table: &TableText, widths: &[usize], theme: Theme) -> Vec<Line<'
 }
 
 /// Joins one line of each cell.
-fn join_cells(cells: &[Vec<Line<'static>>], at: usize, widths: &[usize], is_head: bool, theme: Theme) -> Line<'static> {
+fn join_cells(
+    cells: &[Vec<Line<'static>>],
+    at: usize,
+    widths: &[usize],
+    is_head: bool,
+    theme: Theme,
+) -> Line<'static> {
     let mut spans = Vec::new();
     for (number, (cell, width)) in cells.iter().zip(widths).enumerate() {
         if number > 0 {
@@ -100,7 +108,8 @@ fn record_lines(table: &TableText, columns: usize, theme: Theme) -> Vec<Line<'st
             lines.push(Line::default());
         }
         for (at, cell) in row.iter().enumerate() {
-            let name: String = head.get(at).into_iter().flatten().map(|(_, text)| text.as_str()).collect();
+            let name: String =
+                head.get(at).into_iter().flatten().map(|(_, text)| text.as_str()).collect();
             let mut pieces = vec![(theme.strong, format!("{name}: "))];
             pieces.extend(cell.iter().cloned());
             lines.extend(wrap_spans(&pieces, columns));

@@ -17,11 +17,18 @@ impl SegmentWriter {
                 Some(code) => code.push_str(&text),
                 None => self.push_text(self.style(), &text),
             },
-            Event::Code(code) => self.push_text(self.style().patch(self.theme.code), &format!("`{code}`")),
-            Event::InlineMath(text) | Event::DisplayMath(text) | Event::Html(text) | Event::InlineHtml(text) => {
+            Event::Code(code) => {
+                self.push_text(self.style().patch(self.theme.code), &format!("`{code}`"))
+            }
+            Event::InlineMath(text)
+            | Event::DisplayMath(text)
+            | Event::Html(text)
+            | Event::InlineHtml(text) => {
                 self.push_text(self.style(), &text);
             }
-            Event::FootnoteReference(name) => self.push_text(self.theme.faint, &format!("[{name}]")),
+            Event::FootnoteReference(name) => {
+                self.push_text(self.theme.faint, &format!("[{name}]"))
+            }
             Event::SoftBreak | Event::HardBreak => self.push_text(self.style(), "\n"),
             Event::Rule => {
                 self.start_block();
@@ -29,23 +36,32 @@ impl SegmentWriter {
                 self.push_line(Line::styled("─".repeat(columns), self.theme.faint));
                 self.needs_gap = true;
             }
-            Event::TaskListMarker(is_done) => self.push_text(self.style(), if is_done { "☑ " } else { "☐ " }),
+            Event::TaskListMarker(is_done) => {
+                self.push_text(self.style(), if is_done { "☑ " } else { "☐ " })
+            }
         }
     }
 
     fn start_tag(&mut self, tag: Tag<'_>) {
         match tag {
-            Tag::Paragraph | Tag::HtmlBlock | Tag::FootnoteDefinition(_) | Tag::MetadataBlock(_) => self.start_block(),
-            Tag::DefinitionList | Tag::DefinitionListTitle | Tag::DefinitionListDefinition => self.start_block(),
+            Tag::Paragraph
+            | Tag::HtmlBlock
+            | Tag::FootnoteDefinition(_)
+            | Tag::MetadataBlock(_) => self.start_block(),
+            Tag::DefinitionList | Tag::DefinitionListTitle | Tag::DefinitionListDefinition => {
+                self.start_block()
+            }
             Tag::Heading { level, .. } => {
                 self.start_block();
-                let underlined = if level as usize == 1 { Modifier::UNDERLINED } else { Modifier::empty() };
+                let underlined =
+                    if level as usize == 1 { Modifier::UNDERLINED } else { Modifier::empty() };
                 self.styles.push(self.theme.strong.add_modifier(underlined));
             }
             Tag::BlockQuote(_) => {
                 self.start_block();
                 let bar = "▏ ".to_owned();
-                self.prefixes.push(LinePrefix { first: None, rest: bar, style: self.theme.faint });
+                self.prefixes
+                    .push(LinePrefix { first: None, rest: bar, style: self.theme.faint });
             }
             Tag::CodeBlock(kind) => {
                 self.start_block();
@@ -69,7 +85,11 @@ impl SegmentWriter {
                 }
             }
             Tag::TableCell => {}
-            Tag::Emphasis | Tag::Strong | Tag::Strikethrough | Tag::Superscript | Tag::Subscript => {
+            Tag::Emphasis
+            | Tag::Strong
+            | Tag::Strikethrough
+            | Tag::Superscript
+            | Tag::Subscript => {
                 self.push_modifier(span_modifier(&tag));
             }
             Tag::Link { dest_url, .. } => self.start_link(&dest_url),
@@ -82,10 +102,15 @@ impl SegmentWriter {
 
     fn end_tag(&mut self, tag: TagEnd) {
         match tag {
-            TagEnd::Paragraph | TagEnd::HtmlBlock | TagEnd::FootnoteDefinition | TagEnd::MetadataBlock(_) => {
+            TagEnd::Paragraph
+            | TagEnd::HtmlBlock
+            | TagEnd::FootnoteDefinition
+            | TagEnd::MetadataBlock(_) => {
                 self.end_block();
             }
-            TagEnd::DefinitionList | TagEnd::DefinitionListTitle | TagEnd::DefinitionListDefinition => self.end_block(),
+            TagEnd::DefinitionList
+            | TagEnd::DefinitionListTitle
+            | TagEnd::DefinitionListDefinition => self.end_block(),
             TagEnd::Heading(_) => {
                 self.end_block();
                 self.styles.pop();
@@ -114,7 +139,11 @@ impl SegmentWriter {
                     row.push(pieces);
                 }
             }
-            TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough | TagEnd::Superscript | TagEnd::Subscript => {
+            TagEnd::Emphasis
+            | TagEnd::Strong
+            | TagEnd::Strikethrough
+            | TagEnd::Superscript
+            | TagEnd::Subscript => {
                 self.styles.pop();
             }
             TagEnd::Link | TagEnd::Image => self.end_link(),

@@ -36,7 +36,16 @@ fn lay_out(text: &str, width: u16) -> Vec<String> {
 #[test]
 fn lists_have_hanging_indents_and_keep_their_numbers() {
     let text = "Steps:\n- one two three four\n  1. nested item here\n  2. b\n- [x] done";
-    let expected = ["Steps:", "", "• one two three", "  four", "  1. nested item", "     here", "  2. b", "• ☑ done"];
+    let expected = [
+        "Steps:",
+        "",
+        "• one two three",
+        "  four",
+        "  1. nested item",
+        "     here",
+        "  2. b",
+        "• ☑ done",
+    ];
     assert_eq!(lay_out(text, 17), expected);
     assert_eq!(lay_out("7. a\n8. b", 20), ["7. a", "8. b"]);
 }
@@ -79,7 +88,8 @@ fn links_show_their_target_once() {
 fn styles_follow_the_marks() {
     let layout = lay_out_markdown("a **b** *c* `d`", &look(40), None);
     let spans = &layout.lines[0].spans;
-    let style_of = |text: &str| spans.iter().find(|span| span.content.trim() == text).map(|span| span.style);
+    let style_of =
+        |text: &str| spans.iter().find(|span| span.content.trim() == text).map(|span| span.style);
     assert!(style_of("b").is_some_and(|style| style.add_modifier.contains(Modifier::BOLD)));
     assert!(style_of("c").is_some_and(|style| style.add_modifier.contains(Modifier::ITALIC)));
     assert_eq!(style_of("`d`"), Some(look(40).theme.code));
@@ -99,17 +109,25 @@ fn code_is_plain_until_its_fence_is_closed() {
 #[test]
 fn tables_are_columns_wrapped_cells_or_records_by_width() {
     let text = "| name | meaning |\n|---|---|\n| a | the first letter |\n| bc | x |";
-    assert_eq!(lay_out(text, 40), ["name │ meaning", "─────┼─────────────────", "a    │ the first letter", "bc   │ x"]);
+    assert_eq!(
+        lay_out(text, 40),
+        ["name │ meaning", "─────┼─────────────────", "a    │ the first letter", "bc   │ x"]
+    );
     assert_eq!(
         lay_out(text, 17),
         ["name │ meaning", "─────┼───────────", "a    │ the first", "     │ letter", "bc   │ x"]
     );
-    assert_eq!(lay_out(text, 9), ["name: a", "meaning:", "the first", "letter", "", "name: bc", "meaning:", "x"]);
+    assert_eq!(
+        lay_out(text, 9),
+        ["name: a", "meaning:", "the first", "letter", "", "name: bc", "meaning:", "x"]
+    );
 }
 
 #[test]
 fn control_characters_stay_out_also_as_entities() {
-    for line in lay_out("a\u{1b}[31mb &#27;[2J &#x9b;c\n\n```\n\u{1b}]0;t\u{7}x\n```\n\n[l](\u{1b}x)", 40) {
+    for line in
+        lay_out("a\u{1b}[31mb &#27;[2J &#x9b;c\n\n```\n\u{1b}]0;t\u{7}x\n```\n\n[l](\u{1b}x)", 40)
+    {
         assert!(!line.chars().any(char::is_control), "{line:?}");
     }
 }
@@ -125,9 +143,9 @@ fn growing_text_gives_the_same_lines_as_the_whole_and_lays_out_its_end_only() {
         assert_eq!(layout.lines, fresh.lines, "after {at} bytes");
         grown = Some(layout);
     }
-    assert!(
-        grown.is_some_and(|layout| layout.settled.is_some_and(|settled| text[settled.text.len()..] == *"end 日本"))
-    );
+    assert!(grown.is_some_and(|layout| {
+        layout.settled.is_some_and(|settled| text[settled.text.len()..] == *"end 日本")
+    }));
 }
 
 #[test]

@@ -15,10 +15,19 @@ pub(super) const CODE_INDENT: &str = "  ";
 const MIN_TEXT_COLUMNS: usize = 8;
 
 /// Writes one segment. Code of a fence that is still open has no style, so that it does not change under the reader's eyes.
-pub(super) fn write_segment(text: &str, is_fence_open: bool, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>> {
-    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+pub(super) fn write_segment(
+    text: &str,
+    is_fence_open: bool,
+    look: &RowLayoutOptions<'_>,
+) -> Vec<Line<'static>> {
+    let options =
+        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let parser = Parser::new_ext(text, options);
-    let mut definitions: Vec<_> = parser.reference_definitions().iter().map(|(_, link)| link.span.clone()).collect();
+    let mut definitions: Vec<_> = parser
+        .reference_definitions()
+        .iter()
+        .map(|(_, link)| link.span.clone())
+        .collect();
     definitions.sort_by_key(|span| span.start);
     let mut writer = SegmentWriter::new(look.theme, look.columns());
     for event in parser {
@@ -105,7 +114,8 @@ impl SegmentWriter {
             Some(None) | None => "• ".to_owned(),
         };
         let rest = " ".repeat(display_width(&mark));
-        self.prefixes.push(LinePrefix { first: Some(mark), rest, style: self.theme.plain });
+        self.prefixes
+            .push(LinePrefix { first: Some(mark), rest, style: self.theme.plain });
     }
 
     pub(super) fn start_link(&mut self, target: &str) {
@@ -117,7 +127,8 @@ impl SegmentWriter {
     pub(super) fn end_link(&mut self) {
         self.styles.pop();
         let Some(OpenLink { target, text }) = self.links.pop() else { return };
-        let is_said = target.is_empty() || target == text || target.strip_prefix("mailto:") == Some(&text);
+        let is_said =
+            target.is_empty() || target == text || target.strip_prefix("mailto:") == Some(&text);
         if !is_said {
             self.push_text(self.theme.faint, &format!(" ({target})"));
         }
