@@ -1,4 +1,5 @@
-//! The task that owns one session: gathers inputs, lets the core decide, then acts on what the journal has written.
+//! The task that owns one session: gathers inputs, lets the core decide, then acts on what the
+//! journal has written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -187,13 +188,15 @@ impl SessionTask {
         false
     }
 
-    /// Phase three: writes and publishes what was decided, then acts (rule 1.3). Effects are carried out only once the journal
-    /// has written their events. A session whose log has grown to its limit is ended, and one that is over gives its permit back.
+    /// Phase three: writes and publishes what was decided, then acts (rule 1.3). Effects are
+    /// carried out only once the journal has written their events. A session whose log has grown to
+    /// its limit is ended, and one that is over gives its permit back.
     ///
-    /// Phase two does parts of this where they cannot wait. For a request that can be refused, the journal appends the events so
-    /// far and those that the request proposes. [`Self::take_keeper`] and [`Self::leave`] write and act on all that was decided
-    /// before the agent changes hands, also on what waits for the disk ([`Self::finish_acts`]). [`Self::end_without_agent`]
-    /// writes the end of the session and acts on it before it asks whether the session comes back.
+    /// Phase two does parts of this where they cannot wait. For a request that can be refused, the
+    /// journal appends the events so far and those that the request proposes. [`Self::take_keeper`]
+    /// and [`Self::leave`] write and act on all that was decided before the agent changes hands,
+    /// also on what waits for the disk ([`Self::finish_acts`]). [`Self::end_without_agent`] writes
+    /// the end of the session and acts on it before it asks whether the session comes back.
     fn carry_out(&mut self) {
         self.journal.try_again(false);
         self.commit();
@@ -315,7 +318,7 @@ impl SessionTask {
             Command::Served(served) => agent.answer_served(served, journal),
             Command::Turns { reply } => drop(reply.send(journal.state().turns.clone())),
             Command::IsObserver { caller, reply } => {
-                drop(reply.send(journal.session().is_observed_by(&caller)))
+                let _ = reply.send(journal.session().is_observed_by(&caller));
             }
             Command::AgentReport { reply } => drop(reply.send(AgentReport::of(journal.state()))),
             Command::Clients { reply } => drop(reply.send(clients.list(journal.session()))),
@@ -353,7 +356,8 @@ impl SessionTask {
         }
     }
 
-    /// Decides on a caller's request; an agent that is started thereby is started on the caller's behalf.
+    /// Decides on a caller's request; an agent that is started thereby is started on the caller's
+    /// behalf.
     fn request_for(&mut self, caller: Option<Option<Abilities>>, input: Input, reply: ReplyTo) {
         let before = self.journal.state().start;
         self.request(input, reply);
@@ -382,7 +386,8 @@ impl SessionTask {
         }
     }
 
-    /// Returns what the caller of an input can do that may start the agent: `Some(None)` for one that is no ACP client.
+    /// Returns what the caller of an input can do that may start the agent: `Some(None)` for one
+    /// that is no ACP client.
     fn caller_of(&self, input: &Input) -> Option<Option<Abilities>> {
         if let Input::Client(
             ClientInput::Attach(Attachment { sender, .. })
@@ -431,7 +436,8 @@ impl SessionTask {
 
     /// Goes on with the agent of an earlier host whose keeper has answered, or without it.
     async fn take_keeper(&mut self, answer: Box<std::io::Result<FoundAgent>>) {
-        // The agent is sent what the log says that it has not got. Nothing of that may be done a second time.
+        // The agent is sent what the log says that it has not got. Nothing of that may be done a
+        // second time.
         self.carry_out();
         self.finish_acts().await;
         if self.journal.has_acts() || self.journal.is_stalled() {
@@ -443,8 +449,9 @@ impl SessionTask {
         self.journal.show();
     }
 
-    /// Ends the session of an agent that has not outlived an earlier host. Brings it back if it is to come back by itself. The end
-    /// is written at once, in phase two: whether the session comes back depends on the state after it.
+    /// Ends the session of an agent that has not outlived an earlier host. Brings it back if it is
+    /// to come back by itself. The end is written at once, in phase two: whether the session comes
+    /// back depends on the state after it.
     fn end_without_agent(&mut self) {
         self.journal.input(Input::Lifecycle(LifecycleInput::HostRestarted), None);
         self.commit();
@@ -456,7 +463,8 @@ impl SessionTask {
         }
     }
 
-    /// Leaves a kept agent to its keeper, for the next host: nothing of it is told in the log. Any other session ends.
+    /// Leaves a kept agent to its keeper, for the next host: nothing of it is told in the log. Any
+    /// other session ends.
     async fn leave(&mut self, done: oneshot::Sender<()>) {
         self.carry_out();
         self.finish_acts().await;
@@ -495,7 +503,8 @@ impl SessionTask {
         }
     }
 
-    /// Without a log no answer will come: attached clients are disconnected, and the agent is ended.
+    /// Without a log no answer will come: attached clients are disconnected, and the agent is
+    /// ended.
     fn disconnect_if_closed(&mut self) {
         let Some(error) = self.journal.closed() else { return };
         self.agent.fail_start(StartFailure::new(error.to_string()));
