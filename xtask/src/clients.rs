@@ -1,5 +1,6 @@
-//! `cargo xtask clients` generates clients from `/openapi.json` of a running host, type checks a small program with each, and lets
-//! it walk a story with a session. It also runs the official clients (`stories`).
+//! `cargo xtask clients` generates clients from `/openapi.json` of a running host, type checks a
+//! small program with each, and lets it walk a story with a session. It also runs the official
+//! clients (`stories`).
 
 use std::fs;
 use std::path::Path;
@@ -131,7 +132,8 @@ pub(crate) fn remaining_languages(left_out: &[String]) -> Result<Vec<ClientLangu
     Ok(ClientLanguage::ALL.into_iter().filter(is_left).collect())
 }
 
-/// Generates a client for each language, and lets it follow the rows of a session. The binary has been built.
+/// Generates a client for each language, and lets it follow the rows of a session. The binary has
+/// been built.
 pub(crate) fn follow_rows(root: &Path, languages: &[ClientLanguage]) -> Result<()> {
     let began = Instant::now();
     let target = target_dir(root)?;

@@ -1,8 +1,8 @@
-//! The repo's tasks: `cargo xtask tidy`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask bench`, `cargo xtask clients`,
-//! `cargo xtask page`, `cargo xtask picture`.
+//! The repo's tasks: `cargo xtask tidy`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask
+//! bench`, `cargo xtask clients`, `cargo xtask page`, `cargo xtask picture`.
 //!
-//! It is *not* part of the product and depends on none of the repo's crates, so that it builds in seconds and still
-//! runs when they do not compile.
+//! It is *not* part of the product and depends on none of the repo's crates, so that it builds in
+//! seconds and still runs when they do not compile.
 #![expect(clippy::disallowed_methods, reason = "it reads what cargo and Wharf wrote")]
 
 mod bench;

@@ -9,7 +9,8 @@ use crate::process::{capture_stdout, command, find_program, run_checked};
 #[derive(Debug)]
 pub(crate) struct Need {
     pub(crate) command: &'static str,
-    /// Arguments with which the program succeeds if all of it is there; empty if its presence is enough.
+    /// Arguments with which the program succeeds if all of it is there; empty if its presence is
+    /// enough.
     pub(crate) probe: &'static [&'static str],
     pub(crate) packages: &'static [&'static str],
     pub(crate) reason: &'static str,

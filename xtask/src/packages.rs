@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::process::{command, run_checked};
 
-/// Copies the files of a client to where its packages and generated files may lie beside them. Packages that are
-/// installed there stay from run to run.
+/// Copies the files of a client to where its packages and generated files may lie beside them.
+/// Packages that are installed there stay from run to run.
 pub(crate) fn copy_sources(from: &Path, to: &Path) -> Result<PathBuf> {
     fs::create_dir_all(to)?;
     for file in fs::read_dir(from).with_context(|| format!("listing {}", from.display()))? {
@@ -19,9 +19,9 @@ pub(crate) fn copy_sources(from: &Path, to: &Path) -> Result<PathBuf> {
     Ok(to.to_path_buf())
 }
 
-/// Installs the packages of `package-lock.json` into `node_modules`, unless they are there. Returns the folder of their
-/// programs, and fails if one of the required paths in `node_modules` is missing: npm does not fail if it cannot install a
-/// package of one processor.
+/// Installs the packages of `package-lock.json` into `node_modules`, unless they are there. Returns
+/// the folder of their programs, and fails if one of the required paths in `node_modules` is
+/// missing: npm does not fail if it cannot install a package of one processor.
 pub(crate) fn install_node_packages(dir: &Path, required: &[&str]) -> Result<PathBuf> {
     let list = dir.join("package-lock.json");
     let modules = dir.join("node_modules");
@@ -38,8 +38,8 @@ pub(crate) fn install_node_packages(dir: &Path, required: &[&str]) -> Result<Pat
     Ok(modules.join(".bin"))
 }
 
-/// Installs the packages of a requirements file into a virtual environment of their own, unless they are there. Returns
-/// the folder of its programs.
+/// Installs the packages of a requirements file into a virtual environment of their own, unless
+/// they are there. Returns the folder of its programs.
 pub(crate) fn install_python_packages(
     dir: &Path,
     requirements: &str,

@@ -1,5 +1,5 @@
-//! The web page in a real browser: `cargo xtask page` tests it in headless Chromium, `cargo xtask bench page` measures it, and
-//! `cargo xtask picture page` makes the pictures of the documentation.
+//! The web page in a real browser: `cargo xtask page` tests it in headless Chromium, `cargo xtask
+//! bench page` measures it, and `cargo xtask picture page` makes the pictures of the documentation.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,14 +51,16 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     test_page(root, args)
 }
 
-/// Checks the types of the page's modules, and runs the tests whose names have this part. The binary has been built.
+/// Checks the types of the page's modules, and runs the tests whose names have this part. The
+/// binary has been built.
 pub(crate) fn test_page(root: &Path, names: &[String]) -> Result<()> {
     let work = prepare_work(root)?;
     run_checked(&mut type_check_command(&work))?;
     run_checked(page_test_command(root, &work)?.args(names))
 }
 
-/// The same for all tests; each that fails is run once more, alone. Returns the names of those that passed then.
+/// The same for all tests; each that fails is run once more, alone. Returns the names of those that
+/// passed then.
 pub(crate) fn test_page_repeating(root: &Path, is_strict: bool) -> Result<Vec<String>> {
     let work = prepare_work(root)?;
     run_checked(&mut type_check_command(&work))?;
@@ -81,7 +83,8 @@ pub(crate) fn test_page_repeating(root: &Path, is_strict: bool) -> Result<Vec<St
     Ok(names)
 }
 
-/// Runs tests of the page and returns those that failed. A run that did not come to its end is an error.
+/// Runs tests of the page and returns those that failed. A run that did not come to its end is an
+/// error.
 fn run_page_tests(tests: &mut Command) -> Result<Vec<FailedPageTest>> {
     let (status, said) = run_and_copy_stdout(tests)?;
     let failed = read_page_output(&said)
@@ -98,8 +101,8 @@ struct FailedPageTest {
     has_seed: bool,
 }
 
-/// Returns the failed tests of a run, or `None` if it did not come to its end or ran no test. The last line has their names:
-/// `7 of 8 tests of the page passed in 9.0 s; failed: a_name, another`.
+/// Returns the failed tests of a run, or `None` if it did not come to its end or ran no test. The
+/// last line has their names: `7 of 8 tests of the page passed in 9.0 s; failed: a_name, another`.
 fn read_page_output(text: &str) -> Option<Vec<FailedPageTest>> {
     let end = text.trim_end().lines().last()?;
     let (counts, rest) = end.split_once(" tests of the page passed in ")?;
@@ -173,7 +176,8 @@ fn node_command(root: &Path, work: &Path, script: &str) -> Result<Command> {
     Ok(node)
 }
 
-/// Copies the tests and the page to where packages can be installed beside them, and installs these.
+/// Copies the tests and the page to where packages can be installed beside them, and installs
+/// these.
 fn prepare_work(root: &Path) -> Result<PathBuf> {
     let work = target_dir(root)?.join("page-tests");
     copy_folder(&root.join(SOURCES), &work)?;
@@ -182,7 +186,8 @@ fn prepare_work(root: &Path) -> Result<PathBuf> {
     Ok(work)
 }
 
-/// Returns the parts of the type checker: a script, and the program for this processor, which npm takes for optional.
+/// Returns the parts of the type checker: a script, and the program for this processor, which npm
+/// takes for optional.
 const fn type_checker_parts() -> &'static [&'static str] {
     if cfg!(target_arch = "x86_64") {
         &[".bin/tsc", "@typescript/typescript-linux-x64"]

@@ -1,5 +1,6 @@
-//! `cargo xtask picture` turns a captured terminal screen into an SVG picture. It reads what `tmux capture-pane -ep` prints: lines of
-//! text with colours and styles (SGR sequences), and nothing else. The pictures in docs/images are made with it:
+//! `cargo xtask picture` turns a captured terminal screen into an SVG picture. It reads what `tmux
+//! capture-pane -ep` prints: lines of text with colours and styles (SGR sequences), and nothing
+//! else. The pictures in docs/images are made with it:
 //!
 //! ```sh
 //! tmux new-session -d -x 90 -y 40 -s tour 'wharf run demo tour; cat'      # answer the question, wait for the end
@@ -131,7 +132,8 @@ fn draw_screen(screen: &str) -> Result<String> {
     ))
 }
 
-/// Splits a line into runs of one style each. The style goes on from line to line, as on a terminal.
+/// Splits a line into runs of one style each. The style goes on from line to line, as on a
+/// terminal.
 fn split_runs(line: &str, style: &mut Style) -> Result<Vec<(String, Style)>> {
     let mut runs = Vec::new();
     let mut pieces = line.split('\u{1b}');

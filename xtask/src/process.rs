@@ -21,7 +21,8 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
 pub(crate) fn cargo_command(root: &Path) -> Command {
     let mut cargo = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root);
-    // `cargo xtask` sets these, and build scripts would run again because they differ from those of a plain `cargo build`.
+    // `cargo xtask` sets these, and build scripts would run again because they differ from those of
+    // a plain `cargo build`.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("CARGO_MANIFEST_")
             || name.to_string_lossy().starts_with("CARGO_PKG_")
@@ -49,7 +50,8 @@ pub(crate) fn run_command(command: &mut Command) -> Result<ExitStatus> {
         .with_context(|| format!("starting {}", describe_command(command)))
 }
 
-/// Runs a command whose stdout is printed line by line as it comes. Returns how it ended, and its stdout.
+/// Runs a command whose stdout is printed line by line as it comes. Returns how it ended, and its
+/// stdout.
 pub(crate) fn run_and_copy_stdout(command: &mut Command) -> Result<(ExitStatus, String)> {
     let shown = describe_command(command);
     let mut child = command

@@ -31,7 +31,8 @@ pub(crate) fn target_dir(root: &Path) -> Result<PathBuf> {
     Ok(PathBuf::from(dir))
 }
 
-/// Returns every file of the repo as sorted paths relative to `root`, without build output and git's own files.
+/// Returns every file of the repo as sorted paths relative to `root`, without build output and
+/// git's own files.
 pub(crate) fn list_files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![root.to_path_buf()];

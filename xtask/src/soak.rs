@@ -61,7 +61,8 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     let programs = repo::target_dir(root)?.join("release");
     print_progress(soak.summary);
     let began = Instant::now();
-    // `cargo test` is used because nextest would end a long test. The test prints its seed and its figures.
+    // `cargo test` is used because nextest would end a long test. The test prints its seed and its
+    // figures.
     let test = ["test", "-p", "wharf", "--test", "it", "--", "--exact", "--nocapture", soak.test];
     let mut command = cargo_command(root);
     command.args(test).env(variable, &length);

@@ -1,5 +1,5 @@
-//! Lets programs that others wrote walk a whole story: the official MCP and ACP clients of Node and Python, and a real
-//! agent with a scripted model.
+//! Lets programs that others wrote walk a whole story: the official MCP and ACP clients of Node and
+//! Python, and a real agent with a scripted model.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -25,7 +25,8 @@ struct Story {
 
 /// The virtual environment of the newest official Python clients.
 const NEWEST: &str = "venv";
-/// The virtual environment of the first generation of the official MCP client, which excludes the newest.
+/// The virtual environment of the first generation of the official MCP client, which excludes the
+/// newest.
 const FIRST_MCP: &str = "venv-mcp1";
 
 const STORIES: [Story; 13] = [
@@ -63,9 +64,10 @@ impl Story {
     }
 }
 
-/// Lets the official clients of these languages, those with `part` in the name of their program, walk their stories
-/// with one host and the scripted agent. A story that fails does not keep the others from being told, and is then told once
-/// more. Returns the names of those that only this helped; a strict run repeats none.
+/// Lets the official clients of these languages, those with `part` in the name of their program,
+/// walk their stories with one host and the scripted agent. A story that fails does not keep the
+/// others from being told, and is then told once more. Returns the names of those that only this
+/// helped; a strict run repeats none.
 pub(crate) fn tell_stories(
     root: &Path,
     languages: &[ClientLanguage],
@@ -136,7 +138,8 @@ const NODE_STORIES: &str = "stories-node";
 /// The folder of the stories in Python.
 const PYTHON_STORIES: &str = "stories-python";
 
-/// Copies the programs of the story's language, installs their packages, and returns the interpreter.
+/// Copies the programs of the story's language, installs their packages, and returns the
+/// interpreter.
 fn install_interpreter(root: &Path, work: &Path, story: &Story) -> Result<PathBuf> {
     let folder = story.folder(work);
     let name = folder.file_name().context("naming the folder of the stories")?;
@@ -165,7 +168,8 @@ pub(crate) const fn has_real_agent() -> bool {
     cfg!(target_arch = "x86_64")
 }
 
-/// Lets goose, with a scripted model, walk a story that kills the host in mid-turn. It starts its own hosts.
+/// Lets goose, with a scripted model, walk a story that kills the host in mid-turn. It starts its
+/// own hosts.
 pub(crate) fn tell_real_agent(root: &Path) -> Result<()> {
     let target = target_dir(root)?;
     let story = node("goose.mjs", &[]);

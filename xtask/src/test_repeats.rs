@@ -1,5 +1,6 @@
-//! Runs tests, and repeats each failed one once, alone, since other work on the machine may have failed it. Random walks are
-//! never repeated: the repeat would make other choices, so that it proves nothing.
+//! Runs tests, and repeats each failed one once, alone, since other work on the machine may have
+//! failed it. Random walks are never repeated: the repeat would make other choices, so that it
+//! proves nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,8 @@ use crate::repo::target_dir;
 
 /// With more failed tests the change is at fault and not the machine.
 pub(crate) const MAX_REPEATED_TESTS: usize = 10;
-/// The exit code of nextest when tests have failed. Others stand for builds that failed, and the like.
+/// The exit code of nextest when tests have failed. Others stand for builds that failed, and the
+/// like.
 const NEXTEST_TESTS_FAILED: i32 = 100;
 /// The exit code of `cargo test` when tests have failed, and when something else went wrong too.
 const CARGO_TESTS_FAILED: i32 = 101;
@@ -87,7 +89,8 @@ impl<'a> RepeatingRunner<'a> {
         Self { root, runner, is_strict }
     }
 
-    /// Runs the tests of these packages. Returns the names of those that failed and passed when they were repeated.
+    /// Runs the tests of these packages. Returns the names of those that failed and passed when
+    /// they were repeated.
     pub(crate) fn run(&self, packages: &[&str]) -> Result<Vec<String>> {
         let failed = match self.runner {
             TestRunner::Nextest => self.run_nextest(packages)?,
@@ -204,7 +207,8 @@ fn read_nextest_report(text: &str) -> Vec<FailedTest> {
     read.collect()
 }
 
-/// Returns the failed tests of the output of `cargo test`, or `None` if a test binary did not come to its end.
+/// Returns the failed tests of the output of `cargo test`, or `None` if a test binary did not come
+/// to its end.
 fn read_cargo_output(text: &str) -> Option<Vec<FailedTest>> {
     let mut failed: Vec<FailedTest> = Vec::new();
     let mut in_list = false;

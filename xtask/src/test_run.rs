@@ -74,7 +74,8 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
         return stages.report(&[]);
     }
     let runner = RepeatingRunner::new(root, strict);
-    // The official SDK brings a TLS stack and enables features that no user's build has, so it is built separately.
+    // The official SDK brings a TLS stack and enables features that no user's build has, so it is
+    // built separately.
     let own = ["--workspace", "--exclude", CONFORMANCE];
     stages.run_tests("the tests of every crate", || runner.run(&own));
     if !fast {
@@ -109,8 +110,8 @@ struct TestChoice {
     browser: bool,
 }
 
-/// Reads which stages are left out, the long ones by `--fast` and others by `--without`, and whether a failed test counts at
-/// once.
+/// Reads which stages are left out, the long ones by `--fast` and others by `--without`, and
+/// whether a failed test counts at once.
 fn parse_arguments(args: &[String]) -> Result<TestChoice> {
     let usage =
         "test takes --fast, --strict, and --without with a list of browser, node and python";

@@ -1,4 +1,5 @@
-//! The stages of `cargo xtask test`: what each cost, whether it passed, and which tests passed only when repeated.
+//! The stages of `cargo xtask test`: what each cost, whether it passed, and which tests passed only
+//! when repeated.
 
 use std::time::{Duration, Instant};
 

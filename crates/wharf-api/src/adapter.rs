@@ -66,7 +66,8 @@ pub struct AdapterDescription {
     pub capabilities: BTreeMap<String, bool>,
     /// True for the agent of clients that name none.
     pub default: bool,
-    /// The version that the agent gave when it was last started; absent if this version of it has not been started yet.
+    /// The version that the agent gave when it was last started; absent if this version of it has
+    /// not been started yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub agent_version: Option<String>,
@@ -85,8 +86,8 @@ pub struct AdapterDescription {
 }
 
 words! {
-    /// Whether an agent is logged in: `yes` if it needs no login or has opened a session, `no` if its last start failed for
-    /// want of a login, else `unknown`.
+    /// Whether an agent is logged in: `yes` if it needs no login or has opened a session, `no` if
+    /// its last start failed for want of a login, else `unknown`.
     pub enum LoginState as "LoginState" {
         Yes = "yes",
         No = "no",

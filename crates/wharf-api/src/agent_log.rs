@@ -33,7 +33,8 @@ pub struct AgentLogPage {
     pub lines: Vec<AgentLogLine>,
     /// The position after the last of these lines: the next call takes it as `after`.
     pub next: String,
-    /// True if lines after `after` are not kept any more: they were too many, or the host has started again since.
+    /// True if lines after `after` are not kept any more: they were too many, or the host has
+    /// started again since.
     #[serde(default)]
     pub gap: bool,
 }

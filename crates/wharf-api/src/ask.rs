@@ -36,8 +36,9 @@ pub struct OpenAsk {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub row: Option<String>,
-    /// The command, the paths and the diffs that it is about, redacted and bounded as in its row. MCP leaves it out: its
-    /// schemas have no nulls, and a tool call is in the answer as the agent sent it.
+    /// The command, the paths and the diffs that it is about, redacted and bounded as in its row.
+    /// MCP leaves it out: its schemas have no nulls, and a tool call is in the answer as the agent
+    /// sent it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     #[schemars(skip)]
@@ -59,7 +60,8 @@ pub struct OpenAsk {
 pub struct AskOption {
     pub option_id: String,
     pub name: String,
-    /// `allow_once`, `allow_always`, `reject_once`, `reject_always`, or a word that the agent made up.
+    /// `allow_once`, `allow_always`, `reject_once`, `reject_always`, or a word that the agent made
+    /// up.
     pub kind: String,
 }
 

@@ -39,7 +39,8 @@ pub struct AttentionInfo {
     pub via: Option<String>,
     /// The caller has not seen `row`.
     pub unread: bool,
-    /// The last event that the caller has seen, if there is one. Callers that are no person have none.
+    /// The last event that the caller has seen, if there is one. Callers that are no person have
+    /// none.
     pub seen: Option<String>,
     /// The caller does not want to be notified.
     pub muted: bool,

@@ -23,8 +23,9 @@ pub struct ChangedFileQuery {
     pub limit: Option<usize>,
 }
 
-/// The files that the tool calls of a session have changed, the last changed first. They come from the diffs that agents report:
-/// a change that an agent makes without a diff, such as by a command, is not among them.
+/// The files that the tool calls of a session have changed, the last changed first. They come from
+/// the diffs that agents report: a change that an agent makes without a diff, such as by a command,
+/// is not among them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangedFileList {
@@ -40,7 +41,8 @@ pub struct ChangedFileList {
     pub added: u64,
     /// The removed lines of all these files.
     pub removed: u64,
-    /// True if there may be more changes than were counted: a tool call with very many diffs, or very many files.
+    /// True if there may be more changes than were counted: a tool call with very many diffs, or
+    /// very many files.
     pub partial: bool,
 }
 
@@ -55,7 +57,8 @@ pub struct ChangedFile {
     pub added: u64,
     /// The sum over all changes.
     pub removed: u64,
-    /// False if a text was too large to be compared line by line, or a file was replaced without its old text.
+    /// False if a text was too large to be compared line by line, or a file was replaced without
+    /// its old text.
     pub exact: bool,
     /// The ids of the rows that made the changes, the newest first, at most 20.
     pub rows: Vec<String>,

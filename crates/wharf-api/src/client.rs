@@ -41,7 +41,8 @@ pub struct AttachedClientInfo {
     #[schema(nullable = false)]
     pub version: Option<String>,
     pub role: ClientRole,
-    /// The person that it belongs to: `owner`, or the label or id of that person's token. Absent for an agent.
+    /// The person that it belongs to: `owner`, or the label or id of that person's token. Absent
+    /// for an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub person: Option<String>,

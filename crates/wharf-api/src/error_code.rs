@@ -22,8 +22,8 @@ const RPC_NOT_ATTACHED: i32 = -32001;
 /// RFD 533: the client's role does not allow it.
 const RPC_FORBIDDEN: i32 = -32011;
 
-/// A word for programs that stays the same, with the numbers that HTTP and JSON-RPC have for it. In problem+json it is
-/// `code`, in a JSON-RPC error `data.reason`.
+/// A word for programs that stays the same, with the numbers that HTTP and JSON-RPC have for it. In
+/// problem+json it is `code`, in a JSON-RPC error `data.reason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorCode {
     word: &'static str,
@@ -106,7 +106,8 @@ error_codes! {
     MALFORMED_JSON = "malformed_json", 400, RPC_PARSE_ERROR;
     /// Batches of messages are not taken.
     BATCH = "batch", 501, RPC_INVALID_REQUEST;
-    /// A member of the body, of the query or of a tool's arguments is missing, unknown or of the wrong kind.
+    /// A member of the body, of the query or of a tool's arguments is missing, unknown or of the
+    /// wrong kind.
     INVALID_PARAMS = "invalid_params", 422, RPC_INVALID_PARAMS;
     /// The query has a name that the route does not know.
     UNKNOWN_PARAMETER = "unknown_parameter", 400, RPC_INVALID_PARAMS;
@@ -289,7 +290,8 @@ error_codes! {
 }
 
 impl ErrorCode {
-    /// The JSON-RPC number of `session/attach` and `session/detach` for a session that does not exist.
+    /// The JSON-RPC number of `session/attach` and `session/detach` for a session that does not
+    /// exist.
     pub const ATTACH_UNKNOWN_JSON_RPC: i32 = RPC_NOT_ATTACHED;
 
     /// Returns the word.

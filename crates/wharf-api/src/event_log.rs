@@ -65,8 +65,8 @@ pub struct OutputLines {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub last_event_id: Option<String>,
-    /// There are fewer lines than asked for, and there may be older ones: too far back in the log to be looked for, or too
-    /// long for one answer.
+    /// There are fewer lines than asked for, and there may be older ones: too far back in the log
+    /// to be looked for, or too long for one answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }

@@ -21,7 +21,8 @@ pub struct HostInfo {
     pub state_dir: String,
     /// The agent of clients that name none.
     pub default_agent: String,
-    /// How long an agent has to end a turn that was interrupted before it is ended by force; absent if it is never.
+    /// How long an agent has to end a turn that was interrupted before it is ended by force; absent
+    /// if it is never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub cancel_timeout_ms: Option<u64>,

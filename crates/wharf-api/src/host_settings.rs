@@ -34,7 +34,8 @@ words! {
 pub struct HostSetting {
     /// The key, dotted, as in `config.toml`.
     pub key: String,
-    /// The value that is in force, as TOML. Absent if there is none; `(set)` for one that may be a secret.
+    /// The value that is in force, as TOML. Absent if there is none; `(set)` for one that may be a
+    /// secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub value: Option<String>,
@@ -46,7 +47,8 @@ pub struct HostSetting {
     /// The variable that sets it, or the table that it is in.
     pub variable: String,
     pub effect: SettingEffect,
-    /// Absent if no change waits. Else the value that counts after a restart: empty if that is the default.
+    /// Absent if no change waits. Else the value that counts after a restart: empty if that is the
+    /// default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub waiting: Option<String>,

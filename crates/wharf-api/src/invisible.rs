@@ -1,5 +1,6 @@
-//! The characters that a reader cannot see, or that reorder what is read. Every front-end shows them by their names
-//! (rule 19.5). `fixtures/text/odd_characters.txt` has the same list with examples; the web page is tested against it too.
+//! The characters that a reader cannot see, or that reorder what is read. Every front-end shows
+//! them by their names (rule 19.5). `fixtures/text/odd_characters.txt` has the same list with
+//! examples; the web page is tested against it too.
 
 /// A range of characters; `first` and `last` belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,7 +9,8 @@ struct CharRange {
     last: char,
 }
 
-/// Characters that do their work in a script or an emoji directly after others, and are shown as they are there.
+/// Characters that do their work in a script or an emoji directly after others, and are shown as
+/// they are there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Exception {
     characters: CharRange,
@@ -105,7 +107,8 @@ const EXCEPTIONS: &[Exception] = &[
     },
 ];
 
-/// Flags of parts of a country are this flag, a few tag characters that name the part, and the end of tags.
+/// Flags of parts of a country are this flag, a few tag characters that name the part, and the end
+/// of tags.
 const BLACK_FLAG: char = '\u{1f3f4}';
 const END_OF_TAGS: char = '\u{e007f}';
 const MAX_FLAG_TAGS: u8 = 6;

@@ -1,11 +1,13 @@
-//! The contract of REST, server-sent events and MCP: the types of every request, answer, event and error.
+//! The contract of REST, server-sent events and MCP: the types of every request, answer, event and
+//! error.
 //!
-//! It is *not* where anything is done: the server fills these types in and serialises them, clients deserialise them, and
-//! the OpenAPI document and the schemas of MCP tools are made from them. The list of invisible characters, which all
-//! front-ends share, is here too.
+//! It is *not* where anything is done: the server fills these types in and serialises them, clients
+//! deserialise them, and the OpenAPI document and the schemas of MCP tools are made from them. The
+//! list of invisible characters, which all front-ends share, is here too.
 //!
-//! Invariant: it depends on serde and the schema derives only. A client of an older version reads the answers of a newer
-//! host: members that it does not know are ignored, and words that it does not know are kept as `Other`.
+//! Invariant: it depends on serde and the schema derives only. A client of an older version reads
+//! the answers of a newer host: members that it does not know are ignored, and words that it does
+//! not know are kept as `Other`.
 #![cfg_attr(
     test,
     expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")

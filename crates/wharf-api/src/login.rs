@@ -58,8 +58,8 @@ pub struct CodesWithdrawn {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LoggedIn {
-    /// The half of the login that the page keeps and shows with every request, as the header `Wharf-Page` or the
-    /// subprotocol `wharf.page.<key>`; the other half is in the cookie.
+    /// The half of the login that the page keeps and shows with every request, as the header
+    /// `Wharf-Page` or the subprotocol `wharf.page.<key>`; the other half is in the cookie.
     pub page: String,
     pub role: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,7 +94,8 @@ pub struct LoginInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub expires_at: Option<String>,
-    /// ISO 8601, the time of its last request; to the day for one that has not called since the host was started.
+    /// ISO 8601, the time of its last request; to the day for one that has not called since the
+    /// host was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub last_seen_at: Option<String>,

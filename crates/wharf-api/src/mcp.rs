@@ -75,18 +75,20 @@ pub struct ListInput {
 pub struct OutputInput {
     /// The session's id.
     pub session_id: String,
-    /// How many of the newest lines: 1 to 10000, 200 by default. Of rows: 1 to 200, 60 by default. Of changed files: 1 to 1000,
-    /// 200 by default.
+    /// How many of the newest lines: 1 to 10000, 200 by default. Of rows: 1 to 200, 60 by default.
+    /// Of changed files: 1 to 1000, 200 by default.
     #[serde(default)]
     pub last_n: Option<usize>,
-    /// `lines` (default): what the agent said and did as plain text. `rows`: prompts, messages, tool calls, plans, questions and
-    /// ends of turns, each in one line with its id. `changes`: the files that its tool calls changed, with added and removed lines.
+    /// `lines` (default): what the agent said and did as plain text. `rows`: prompts, messages,
+    /// tool calls, plans, questions and ends of turns, each in one line with its id. `changes`: the
+    /// files that its tool calls changed, with added and removed lines.
     #[serde(default)]
     pub format: Option<OutputFormat>,
     /// With `rows` and `changes`: only the turn of the prompt with this id.
     #[serde(default)]
     pub turn: Option<String>,
-    /// With `rows`: only these kinds, separated by commas: prompt, message, thought, tool, plan, ask, notice, turn_end.
+    /// With `rows`: only these kinds, separated by commas: prompt, message, thought, tool, plan,
+    /// ask, notice, turn_end.
     #[serde(default)]
     pub kinds: Option<String>,
     /// With `rows`: whole rows with their texts, diffs and output instead of summaries.
@@ -100,8 +102,8 @@ pub struct OutputInput {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SearchInput {
-    /// Words that must all occur; the last one may be the beginning of a word. Words between double quotes must follow one
-    /// another.
+    /// Words that must all occur; the last one may be the beginning of a word. Words between double
+    /// quotes must follow one another.
     pub query: String,
     /// The id of a session: only its transcript.
     #[serde(default)]
@@ -178,7 +180,8 @@ pub struct KillInput {
 pub struct InterruptInput {
     /// The session's id.
     pub session_id: String,
-    /// True: the turn ends at once, and with it the agent, which is started again if it can come back.
+    /// True: the turn ends at once, and with it the agent, which is started again if it can come
+    /// back.
     #[serde(default)]
     pub force: Option<bool>,
 }
@@ -278,7 +281,8 @@ pub struct AnswerInput {
     pub content: Option<Map<String, Value>>,
 }
 
-/// The prompt is in the log. Its output comes with `get_agent_session_output` or `wait_agent_session`.
+/// The prompt is in the log. Its output comes with `get_agent_session_output` or
+/// `wait_agent_session`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptOutput {
@@ -307,7 +311,8 @@ pub struct LinesOutput {
     /// There are older rows: ask again with this as `before`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// Older lines, rows or files were left out: all together are too long for a tool's answer, or they are too far back.
+    /// Older lines, rows or files were left out: all together are too long for a tool's answer, or
+    /// they are too far back.
     pub truncated: bool,
     pub status: SessionStatus,
     pub turn: TurnPhase,
@@ -353,7 +358,8 @@ pub struct WaitOutput {
     pub stop_reason: Option<String>,
     /// The newest lines of output, the oldest first.
     pub lines: Vec<String>,
-    /// Older lines were left out: all together are too long for a tool's answer, or they are too far back.
+    /// Older lines were left out: all together are too long for a tool's answer, or they are too
+    /// far back.
     pub truncated: bool,
     /// The asks that the agent waits for: see `answer_agent_session`.
     pub asks: Vec<OpenAsk>,

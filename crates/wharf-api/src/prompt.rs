@@ -10,7 +10,8 @@ use crate::{Content, TurnDetail};
 #[into_params(parameter_in = Query)]
 #[serde(default)]
 pub struct PromptQuery {
-    /// Waits so long for the end of the turn, such as `30s` or `5m`, at most `1h`. The answer has `turn` then.
+    /// Waits so long for the end of the turn, such as `30s` or `5m`, at most `1h`. The answer has
+    /// `turn` then.
     pub wait: Option<String>,
 }
 
@@ -53,7 +54,8 @@ pub struct Prompted {
     /// The idempotency key was known: this is the prompt of an earlier request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub duplicate: bool,
-    /// With `wait`: the turn as it is at its end, or when the time is up. Absent if the prompt was taken out of the queue.
+    /// With `wait`: the turn as it is at its end, or when the time is up. Absent if the prompt was
+    /// taken out of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub turn: Option<TurnDetail>,
@@ -63,7 +65,8 @@ pub struct Prompted {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InterruptArgs {
-    /// True: the turn ends at once, and with it the agent, which is started again if it can come back.
+    /// True: the turn ends at once, and with it the agent, which is started again if it can come
+    /// back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub force: Option<bool>,
 }

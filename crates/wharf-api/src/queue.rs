@@ -25,7 +25,8 @@ pub struct QueueEntry {
     /// Its content that is no text, each by its name or type. Left out if there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<String>,
-    /// The text is shortened: `GET /sessions/{id}/queue/{promptId}` has it whole. Left out if false.
+    /// The text is shortened: `GET /sessions/{id}/queue/{promptId}` has it whole. Left out if
+    /// false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shortened: bool,
     /// The name of its sender.
@@ -66,7 +67,8 @@ pub struct QueueChange {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueSendArgs {
-    /// True: the running turn goes on, and the agent gets the prompt in it. Only some agents can do that.
+    /// True: the running turn goes on, and the agent gets the prompt in it. Only some agents can do
+    /// that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steer: Option<bool>,
 }

@@ -6,16 +6,19 @@ use utoipa::ToSchema;
 
 use crate::{ContextUse, FileDiff, ForkOrigin, RowAsk, RowTool, TokenUsage};
 
-/// The number of the rules by which a log becomes rows. It rises with every change that gives other rows for an old log.
+/// The number of the rules by which a log becomes rows. It rises with every change that gives other
+/// rows for an old log.
 pub const FOLD_NUMBER: u32 = 7;
 
-/// A row. Its place in the transcript is that of the event that created it; it never moves and never disappears.
+/// A row. Its place in the transcript is that of the event that created it; it never moves and
+/// never disappears.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Row)]
 #[schemars(rename = "Row")]
 pub struct TranscriptRow {
-    /// The id of the event that created the row, `<epoch>-<seq>`, with `.2`, `.3` for further rows of one event.
+    /// The id of the event that created the row, `<epoch>-<seq>`, with `.2`, `.3` for further rows
+    /// of one event.
     pub id: String,
     /// The seq of the last event that changed the row.
     pub rev: u64,

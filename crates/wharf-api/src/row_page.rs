@@ -47,7 +47,8 @@ pub struct RowQuery {
     pub after: Option<String>,
     /// A row id, or the id of an event: the page with that row.
     pub around: Option<String>,
-    /// A prompt id: the rows of its turn from the beginning; with `before` or `after` those before or after a row.
+    /// A prompt id: the rows of its turn from the beginning; with `before` or `after` those before
+    /// or after a row.
     pub turn: Option<String>,
     /// Rows in a page.
     #[param(minimum = 1, maximum = 200, default = 60)]
@@ -137,7 +138,8 @@ pub struct TranscriptState {
     pub live: Vec<LiveOutput>,
 }
 
-/// The output of a command that runs in a terminal of Wharf. Its tool call's row gets it when the command ends.
+/// The output of a command that runs in a terminal of Wharf. Its tool call's row gets it when the
+/// command ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LiveOutput {
@@ -180,7 +182,8 @@ pub struct StateChange {
     pub live: Option<Vec<LiveOutput>>,
 }
 
-/// Text that a row gained at its end. It is valid only for a reader whose revision of the row is `from`.
+/// Text that a row gained at its end. It is valid only for a reader whose revision of the row is
+/// `from`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RowAppend {

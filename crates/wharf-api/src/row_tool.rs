@@ -45,8 +45,8 @@ pub struct RowTool {
     /// Present if the input is too large for the row; `input` is absent then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_cut: Option<RowCut>,
-    /// The path that the input names, also if the input is too large for the row. It is relative to the session's directory if it
-    /// lies in it, and may differ from the locations.
+    /// The path that the input names, also if the input is too large for the row. It is relative to
+    /// the session's directory if it lies in it, and may differ from the locations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_path: Option<String>,
     /// The command line of a tool call that runs one.
@@ -194,8 +194,8 @@ pub struct RowAsk {
     pub answer: Option<AskAnswer>,
 }
 
-/// The subject of an ask, as the person who answers sees it. It follows the tool call while the ask is open, and stays as it
-/// is from the answer on.
+/// The subject of an ask, as the person who answers sees it. It follows the tool call while the ask
+/// is open, and stays as it is from the answer on.
 #[derive(
     Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema,
 )]

@@ -8,8 +8,8 @@ use utoipa::{IntoParams, ToSchema};
 #[into_params(parameter_in = Query)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SearchArgs {
-    /// Words that a row must all have; the last one may be the beginning of a word. Words between double quotes must follow one
-    /// another.
+    /// Words that a row must all have; the last one may be the beginning of a word. Words between
+    /// double quotes must follow one another.
     #[param(required = true, nullable = false, max_length = 1000)]
     pub q: Option<String>,
     /// Hits in a page.
@@ -38,10 +38,12 @@ pub struct SearchPage {
     /// The number of the rules by which the rows were made.
     pub fold: u32,
     pub hits: Vec<SearchHit>,
-    /// There may be older hits: ask again with this as `cursor`. A page may have few hits, or none, and yet have this.
+    /// There may be older hits: ask again with this as `cursor`. A page may have few hits, or none,
+    /// and yet have this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// The selected sessions of which something is not searched yet. 0 says that the hits are complete.
+    /// The selected sessions of which something is not searched yet. 0 says that the hits are
+    /// complete.
     pub pending: u64,
 }
 

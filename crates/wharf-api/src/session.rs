@@ -53,7 +53,8 @@ words! {
 }
 
 impl SessionStatus {
-    /// Returns true while the session has an agent, or is about to. An unknown word counts as ended.
+    /// Returns true while the session has an agent, or is about to. An unknown word counts as
+    /// ended.
     pub const fn is_alive(&self) -> bool {
         matches!(self, Self::Starting | Self::Running)
     }
@@ -127,14 +128,16 @@ pub struct SessionInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub depth: Option<usize>,
-    /// The agent can copy it into a new session: `POST /sessions/{id}/fork`, while no turn runs. Left out if false.
+    /// The agent can copy it into a new session: `POST /sessions/{id}/fork`, while no turn runs.
+    /// Left out if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forkable: bool,
     /// The session that it is a copy of.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub forked_from: Option<ForkOrigin>,
-    /// Memory and CPU that its processes use; only while they are there and can be measured (Linux), some seconds old at most.
+    /// Memory and CPU that its processes use; only while they are there and can be measured
+    /// (Linux), some seconds old at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub resources: Option<ResourceUse>,
@@ -264,7 +267,8 @@ pub struct ResourceUse {
     /// CPU time since the agent was started.
     pub cpu_millis: u64,
     pub processes: u64,
-    /// More than `limits.session_memory`: so while it is at work, or if it could not come back. Left out if false.
+    /// More than `limits.session_memory`: so while it is at work, or if it could not come back.
+    /// Left out if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub over_limit: bool,
 }

@@ -1,4 +1,5 @@
-//! The settings of a session's agent: mode, model, options, commands, and the content that it takes.
+//! The settings of a session's agent: mode, model, options, commands, and the content that it
+//! takes.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +40,8 @@ pub struct SessionSettingsInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub accepts: Option<Vec<AcceptedKind>>,
-    /// Values, commands or ends of texts are left out beside rows: `GET /sessions/{id}/settings` has them all. Left out if false.
+    /// Values, commands or ends of texts are left out beside rows: `GET /sessions/{id}/settings`
+    /// has them all. Left out if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shortened: bool,
 }
@@ -102,7 +104,8 @@ pub struct AgentCommandInfo {
     pub hint: Option<String>,
 }
 
-/// New values of settings. They are set in this order: the mode, the model, then the options by their ids.
+/// New values of settings. They are set in this order: the mode, the model, then the options by
+/// their ids.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SettingsChange {

@@ -36,7 +36,8 @@ pub struct SpawnArgs {
     /// Options of the adapter by their ids.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<BTreeMap<String, Value>>,
-    /// Environment variables for the agent; those that the adapter or the configuration names are passed on.
+    /// Environment variables for the agent; those that the adapter or the configuration names are
+    /// passed on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, String>>,
     /// MCP servers for the agent, as ACP writes them.
@@ -47,8 +48,8 @@ pub struct SpawnArgs {
     pub additional_directories: Option<Vec<String>>,
 }
 
-/// Says what happens if another session has the label already: one of the same workspace that the caller
-/// sees, that is not archived, and that has an agent or can come back.
+/// Says what happens if another session has the label already: one of the same workspace that the
+/// caller sees, that is not archived, and that has an agent or can come back.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema,
 )]

@@ -177,7 +177,8 @@ pub struct ForgottenSession {
     pub id: String,
 }
 
-/// The host was told to stop, and ends soon. A host that was killed or has crashed does not send this.
+/// The host was told to stop, and ends soon. A host that was killed or has crashed does not send
+/// this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HostStopping {
     /// The process that ends.
@@ -192,7 +193,8 @@ pub struct SnapshotSchema {
     sessions: Vec<SessionInfo>,
 }
 
-/// The name and the data of each event of `GET /sessions/stream`. All but the first four come with `rows` alone.
+/// The name and the data of each event of `GET /sessions/stream`. All but the first four come with
+/// `rows` alone.
 #[derive(Debug, ToSchema)]
 #[serde(tag = "event", content = "data", rename_all = "snake_case")]
 #[schema(as = SessionStreamEvent)]
@@ -211,7 +213,8 @@ pub enum SessionStreamSchema {
     Gone(StreamGone),
 }
 
-/// An event of `GET /sessions/stream`. `S` is how a reader wants a session: as it was written, for example.
+/// An event of `GET /sessions/stream`. `S` is how a reader wants a session: as it was written, for
+/// example.
 #[derive(Clone, Debug)]
 pub enum SessionStreamEvent<S = SessionInfo> {
     Snapshot(SessionSnapshot<S>),

@@ -29,14 +29,16 @@ pub struct UsageCost {
 }
 
 impl TokenUsage {
-    /// Returns a count as people read it with the marks of its doubts: `≥` for a lower bound, `?` for a guess.
+    /// Returns a count as people read it with the marks of its doubts: `≥` for a lower bound, `?`
+    /// for a guess.
     pub fn mark_count(&self, count: &str) -> String {
         mark_count(count, self.at_least, self.guessed)
     }
 }
 
 impl UsageTotal {
-    /// Returns a count as people read it with the marks of its doubts, as [`TokenUsage::mark_count`] does.
+    /// Returns a count as people read it with the marks of its doubts, as
+    /// [`TokenUsage::mark_count`] does.
     pub fn mark_count(&self, count: &str) -> String {
         mark_count(count, self.at_least, self.guessed)
     }
@@ -72,8 +74,8 @@ impl UsageCost {
         (one + other).clamp(f64::MIN, f64::MAX)
     }
 
-    /// Returns the amount as people read it: two digits after the point, four for costs of less than ten
-    /// cents, since single turns often cost less than one.
+    /// Returns the amount as people read it: two digits after the point, four for costs of less
+    /// than ten cents, since single turns often cost less than one.
     pub fn format_amount(&self) -> String {
         if self.amount.abs() >= Self::MAX_PLAIN_AMOUNT {
             return format!("{:e}", self.amount);

@@ -1,7 +1,7 @@
 //! Words that a newer host may add to.
 
-/// Defines an enum whose values are words on the wire. A word that this version does not know is kept as `Other`; the
-/// schema lists the known ones.
+/// Defines an enum whose values are words on the wire. A word that this version does not know is
+/// kept as `Other`; the schema lists the known ones.
 macro_rules! words {
     (
         $(#[doc = $doc:literal])+
@@ -92,7 +92,8 @@ pub(crate) fn join_lines(lines: &[&str]) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join("\n")
 }
 
-/// Reads a word that a caller sends: one that this version does not know is refused, unlike one that a host sends.
+/// Reads a word that a caller sends: one that this version does not know is refused, unlike one
+/// that a host sends.
 pub(crate) fn read_known_word<'de, D, W>(
     deserializer: D,
     words: &'static [&'static str],

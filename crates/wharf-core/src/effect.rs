@@ -7,7 +7,8 @@ use crate::{
     StartKind, StartNo, TurnState,
 };
 
-/// The complete result of one input. The host appends the events, publishes them, then runs the effects, in this order.
+/// The complete result of one input. The host appends the events, publishes them, then runs the
+/// effects, in this order.
 #[derive(Clone, Debug, Default)]
 #[must_use = "the events of a step are applied to the session already: unless they are appended, the log lacks them"]
 pub struct Step {
@@ -55,8 +56,8 @@ pub enum Reply {
     /// The reply to a cancel.
     Cancelled {
         was_busy: bool,
-        /// True if the running turn is another client's and was left alone, since a turn of the caller's own ended just
-        /// before.
+        /// True if the running turn is another client's and was left alone, since a turn of the
+        /// caller's own ended just before.
         crossed: bool,
     },
     Refused(Refusal),

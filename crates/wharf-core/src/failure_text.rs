@@ -5,8 +5,9 @@ use std::fmt;
 /// Stands between the reason and the stderr.
 const STDERR_MARK: &str = "\nstderr: ";
 
-/// Why an agent did not start or went away, and the end of its stderr. The log keeps both in one text: the `message` of
-/// [`AgentEvent::StartFailed`](crate::AgentEvent::StartFailed) and of [`Ending`](crate::Ending). Only this type joins and separates them.
+/// Why an agent did not start or went away, and the end of its stderr. The log keeps both in one
+/// text: the `message` of [`AgentEvent::StartFailed`](crate::AgentEvent::StartFailed) and of
+/// [`Ending`](crate::Ending). Only this type joins and separates them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailureText<'a> {
     pub reason: &'a str,

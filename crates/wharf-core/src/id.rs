@@ -67,7 +67,8 @@ text_id!(
     ClientId
 );
 text_id!(
-    /// One submitted prompt. Chosen by the client, so that it can watch for the end before it submits.
+    /// One submitted prompt. Chosen by the client, so that it can watch for the end before it
+    /// submits.
     PromptId
 );
 number_id!(
@@ -106,8 +107,8 @@ impl Seq {
     }
 }
 
-/// An event as clients name it, written `<epoch>-<seq>` (rule 1.5). The epoch tells an event from another one that got its
-/// number after power loss had cut the first from the log.
+/// An event as clients name it, written `<epoch>-<seq>` (rule 1.5). The epoch tells an event from
+/// another one that got its number after power loss had cut the first from the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId {
     pub epoch: Epoch,

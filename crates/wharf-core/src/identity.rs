@@ -1,5 +1,5 @@
-//! Clients: the sender that is stored with a fact, and the identity that decides which prompts are its own on every
-//! connection.
+//! Clients: the sender that is stored with a fact, and the identity that decides which prompts are
+//! its own on every connection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ClientId, Role, SessionId};
 
-/// The longest id that a client may give itself. It is stored with every prompt and shown to all clients.
+/// The longest id that a client may give itself. It is stored with every prompt and shown to all
+/// clients.
 pub const MAX_CHOSEN_ID_BYTES: usize = 256;
 
 /// The id that a client gives itself. It stays the same over reconnects and restarts of the host.
@@ -47,7 +48,8 @@ impl std::error::Error for InvalidChosenId {}
 pub struct Sender {
     /// The connection.
     pub client: ClientId,
-    /// The id that the client gave itself: by this and the token it is recognised on another connection.
+    /// The id that the client gave itself: by this and the token it is recognised on another
+    /// connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen: Option<ChosenId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,11 +81,13 @@ pub struct Member {
     pub role: Role,
 }
 
-/// A client as the owner of prompts and answers. Two connections with equal identities are one client.
+/// A client as the owner of prompts and answers. Two connections with equal identities are one
+/// client.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientIdentity {
     token: Option<Arc<str>>,
-    /// The session of an agent that is a client: an agent is never its user, whatever id it gives itself.
+    /// The session of an agent that is a client: an agent is never its user, whatever id it gives
+    /// itself.
     parent: Option<SessionId>,
     id: Arc<str>,
 }
@@ -99,12 +103,14 @@ impl Sender {
             .unwrap_or_else(|| self.client.as_str())
     }
 
-    /// Returns true if the client gave itself an id, so that it is the same client on its next connection.
+    /// Returns true if the client gave itself an id, so that it is the same client on its next
+    /// connection.
     pub fn is_known_again(&self) -> bool {
         self.chosen.is_some() || self.peer.is_some()
     }
 
-    /// Returns the identity by which the client is recognised on another connection with the same token.
+    /// Returns the identity by which the client is recognised on another connection with the same
+    /// token.
     pub fn identity(&self) -> ClientIdentity {
         ClientIdentity {
             token: self.token.clone(),

@@ -1,10 +1,12 @@
 //! The session as a value: decides every change of a conversation without a clock, a thread or IO.
 //!
-//! It is *not* a host: it starts no process, reads no file and knows no wire format. Payloads (whole JSON-RPC frames)
-//! pass through it unchanged, as [`Raw`]. It parses them only to compare prompts that are submitted twice
-//! (`session/keys`), and for the usage and the error that an answer reports.
+//! It is *not* a host: it starts no process, reads no file and knows no wire format. Payloads
+//! (whole JSON-RPC frames) pass through it unchanged, as [`Raw`]. It parses them only to compare
+//! prompts that are submitted twice (`session/keys`), and for the usage and the error that an
+//! answer reports.
 //!
-//! Invariant: durable state changes only by applying an [`Event`]. The events alone determine the session.
+//! Invariant: durable state changes only by applying an [`Event`]. The events alone determine the
+//! session.
 #![cfg_attr(
     test,
     expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")

@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 pub struct Raw(Bytes);
 
 impl Raw {
-    /// Takes text that is known to be one JSON value in one line, since the host's scanner has checked it. Returns
-    /// `None` if it is not UTF-8 or holds a line break.
+    /// Takes text that is known to be one JSON value in one line, since the host's scanner has
+    /// checked it. Returns `None` if it is not UTF-8 or holds a line break.
     pub fn new(text: impl Into<Bytes>) -> Option<Self> {
         let text = text.into();
         let one_line = !text.contains(&b'\n') && !text.contains(&b'\r');
@@ -32,7 +32,8 @@ impl Raw {
         std::str::from_utf8(&self.0).unwrap_or("null")
     }
 
-    /// Returns a copy in memory of its own, so that a long-lived value does not keep the read buffer alive.
+    /// Returns a copy in memory of its own, so that a long-lived value does not keep the read
+    /// buffer alive.
     #[must_use]
     pub fn detached(&self) -> Self {
         Self(Bytes::copy_from_slice(&self.0))

@@ -66,7 +66,8 @@ pub struct NewSession {
     pub settings: Settings,
     /// A title of the client that creates it.
     pub title: Option<Arc<str>>,
-    /// The settings that the agent is given before its first prompt: those of the session that a fork is a copy of.
+    /// The settings that the agent is given before its first prompt: those of the session that a
+    /// fork is a copy of.
     pub agent_settings: Option<Vec<AgentSetting>>,
 }
 

@@ -248,7 +248,8 @@ impl DemoAgent {
         Ok(json!({}))
     }
 
-    /// Deletes a session with its history, whichever process created it. Deleting an unknown session succeeds.
+    /// Deletes a session with its history, whichever process created it. Deleting an unknown
+    /// session succeeds.
     fn delete_session(&mut self, params: &Value) -> Value {
         let id = params["sessionId"].as_str().unwrap_or_default();
         let _ = self.close_session(params);

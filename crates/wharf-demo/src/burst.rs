@@ -1,4 +1,5 @@
-//! Numbered message chunks as fast as a pipe takes them: lines are assembled in large blocks, without a JSON library.
+//! Numbered message chunks as fast as a pipe takes them: lines are assembled in large blocks,
+//! without a JSON library.
 
 use std::io::Write;
 
@@ -9,8 +10,8 @@ use crate::turn::{RunningTurn, TurnStop};
 /// Bytes per write. Linux pipes hold 64 KiB, so a larger block would only wait in two pieces.
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// A run of `agent_message_chunk` updates. The text of each is its index, a blank, dots and a line break: `size` bytes,
-/// or more where the index needs them.
+/// A run of `agent_message_chunk` updates. The text of each is its index, a blank, dots and a line
+/// break: `size` bytes, or more where the index needs them.
 #[derive(Debug)]
 pub struct ChunkBurst {
     head: Vec<u8>,
@@ -40,8 +41,8 @@ impl ChunkBurst {
         block.extend_from_slice(b"\\n\"}}}}\n");
     }
 
-    /// Sends lines 0 to `count` in blocks, or each by itself. Returns the number of lines sent before the turn was
-    /// stopped.
+    /// Sends lines 0 to `count` in blocks, or each by itself. Returns the number of lines sent
+    /// before the turn was stopped.
     pub fn send(
         &self,
         turn: &mut RunningTurn,

@@ -9,7 +9,8 @@ use crate::tour;
 use crate::turn::TurnStop;
 use crate::turn_writer::TurnWriter;
 
-/// One word that a prompt may start with. `/word` works too, since clients offer the commands as slash commands.
+/// One word that a prompt may start with. `/word` works too, since clients offer the commands as
+/// slash commands.
 struct DemoCommand {
     name: &'static str,
     /// The arguments that may follow the name; empty if there are none.
@@ -151,7 +152,8 @@ const DEMO_COMMANDS: [DemoCommand; 16] = [
     },
 ];
 
-/// Answers one prompt: sends a title if there is none yet, then runs the command, then sends the usage.
+/// Answers one prompt: sends a title if there is none yet, then runs the command, then sends the
+/// usage.
 pub(crate) fn answer_prompt(
     talk: &mut TurnWriter,
     text: &str,
@@ -169,8 +171,8 @@ pub(crate) fn answer_prompt(
     replies::send_usage(talk)
 }
 
-/// Returns true if the rest of the prompt fits a command with this hint. Otherwise the prompt is ordinary text: "hang
-/// on" does not mean `hang`.
+/// Returns true if the rest of the prompt fits a command with this hint. Otherwise the prompt is
+/// ordinary text: "hang on" does not mean `hang`.
 fn fits_hint(hint: &str, rest: &str) -> bool {
     match hint {
         _ if rest.is_empty() => true,

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use crate::turn::lock_mutex;
 
-/// Returns the directory of the files: `WHARF_DEMO_STATE`, else `wharf-demo` in the user's state directory.
+/// Returns the directory of the files: `WHARF_DEMO_STATE`, else `wharf-demo` in the user's state
+/// directory.
 pub(crate) fn state_directory() -> PathBuf {
     let variable =
         |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -20,7 +21,8 @@ pub(crate) fn state_directory() -> PathBuf {
         .unwrap_or_else(|| std::env::temp_dir().join("wharf-demo"))
 }
 
-/// One session's file, open for appending. One JSON object per line: `cwd`, `settings`, `title`, `turn`, `update`, `burst`.
+/// One session's file, open for appending. One JSON object per line: `cwd`, `settings`, `title`,
+/// `turn`, `update`, `burst`.
 #[derive(Debug)]
 pub(crate) struct DemoHistory {
     path: Option<PathBuf>,

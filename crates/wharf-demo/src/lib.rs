@@ -1,7 +1,9 @@
-//! The built-in demo agent: an ordinary ACP v1 agent on stdin and stdout, deterministic, without a model or a network.
+//! The built-in demo agent: an ordinary ACP v1 agent on stdin and stdout, deterministic, without a
+//! model or a network.
 //!
-//! It knows nothing of Wharf and starts no processes; it is a crate of its own so that it cannot come to depend on the
-//! host. [`wire`], [`turn`] and [`burst`] are public for other small agents to build on.
+//! It knows nothing of Wharf and starts no processes; it is a crate of its own so that it cannot
+//! come to depend on the host. [`wire`], [`turn`] and [`burst`] are public for other small agents
+//! to build on.
 #![expect(clippy::disallowed_methods, reason = "an agent reads as agents do")]
 
 mod agent;
@@ -24,7 +26,8 @@ use std::os::fd::AsFd;
 
 /// Serves the client on stdin and stdout until stdin ends.
 ///
-/// Both are taken as plain files: the standard library's stdout would look for line breaks in every block again.
+/// Both are taken as plain files: the standard library's stdout would look for line breaks in every
+/// block again.
 pub fn run_stdio() -> io::Result<()> {
     let (input, output) = open_stdio()?;
     run(input, output)

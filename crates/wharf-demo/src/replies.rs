@@ -125,8 +125,8 @@ pub(crate) fn ask_for_edit(talk: &mut TurnWriter) -> Result<(), TurnStop> {
     ))
 }
 
-/// Shows an edit, asks for it unless the mode or an earlier answer allows it, and ends its tool call accordingly. Returns
-/// whether it asked, and the answer.
+/// Shows an edit, asks for it unless the mode or an earlier answer allows it, and ends its tool
+/// call accordingly. Returns whether it asked, and the answer.
 pub(crate) fn make_edit(
     talk: &mut TurnWriter,
     edit: &FileEdit<'_>,

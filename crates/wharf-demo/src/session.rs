@@ -1,4 +1,5 @@
-//! One conversation of the demo agent: its state between prompts, and how the state is restored from the history.
+//! One conversation of the demo agent: its state between prompts, and how the state is restored
+//! from the history.
 
 use std::path::Path;
 use std::sync::mpsc::SyncSender;

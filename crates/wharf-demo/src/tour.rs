@@ -1,4 +1,5 @@
-//! The tour: one turn with everything that a session can show, in about fifteen seconds at the natural pace.
+//! The tour: one turn with everything that a session can show, in about fifteen seconds at the
+//! natural pace.
 //!
 //! Nothing is read, run or written: the file, the tests and the edit are pretended.
 

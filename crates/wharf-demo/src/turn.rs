@@ -10,13 +10,14 @@ use serde_json::{Value, json};
 
 use crate::wire::{self, MessageWriter, RpcResult};
 
-/// Locks a mutex even after another thread panicked: the state is plain data, and an agent should go on.
+/// Locks a mutex even after another thread panicked: the state is plain data, and an agent should
+/// go on.
 pub fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The number of signals that may wait for a turn. A turn has a handful of open requests at most, and a second cancel
-/// has no effect, so further signals are dropped.
+/// The number of signals that may wait for a turn. A turn has a handful of open requests at most,
+/// and a second cancel has no effect, so further signals are dropped.
 const MAX_WAITING_SIGNALS: usize = 64;
 
 /// A message from the reading thread to a running turn.
@@ -113,8 +114,8 @@ impl RunningTurn {
         }
     }
 
-    /// Returns the sender by which the reading thread reaches this turn; it uses `try_send`, so it never waits for a
-    /// turn.
+    /// Returns the sender by which the reading thread reaches this turn; it uses `try_send`, so it
+    /// never waits for a turn.
     pub fn sender(&self) -> SyncSender<PromptSignal> {
         self.sender.clone()
     }
@@ -205,7 +206,8 @@ impl RunningTurn {
         answers.pop().ok_or(TurnStop::Gone)
     }
 
-    /// Waits for the answers to several requests in any order. Returns them in the order of the requests.
+    /// Waits for the answers to several requests in any order. Returns them in the order of the
+    /// requests.
     pub fn wait_for_answers(&mut self, requests: &[Value]) -> Result<Vec<RpcResult>, TurnStop> {
         while !requests.iter().all(|request| self.answered.iter().any(|(id, _)| id == request)) {
             if let Err(stop) = self.take_next() {
@@ -233,8 +235,8 @@ impl RunningTurn {
         Ok(self.answered.remove(0))
     }
 
-    /// Drops a request. After `session/cancel` the client settles it by itself; after any other end it is sent a
-    /// withdrawal.
+    /// Drops a request. After `session/cancel` the client settles it by itself; after any other end
+    /// it is sent a withdrawal.
     fn abandon_request(&self, request: &Value, stop: &TurnStop) {
         let was_open = lock_mutex(&self.peer.waiting).remove(&request.to_string()).is_some();
         if was_open && !matches!(stop, TurnStop::Cancelled | TurnStop::Gone) {

@@ -1,4 +1,5 @@
-//! Newline-delimited JSON-RPC 2.0: reading messages, writing them, and building the few shapes an agent sends.
+//! Newline-delimited JSON-RPC 2.0: reading messages, writing them, and building the few shapes an
+//! agent sends.
 
 use std::io::{self, BufRead, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -157,7 +158,8 @@ pub fn update_frame(session: &str, update: &Value) -> Value {
     notification_frame("session/update", json!({ "sessionId": session, "update": update }))
 }
 
-/// Returns a piece of a message; `kind` is `agent_message_chunk`, `agent_thought_chunk` or `user_message_chunk`.
+/// Returns a piece of a message; `kind` is `agent_message_chunk`, `agent_thought_chunk` or
+/// `user_message_chunk`.
 pub fn chunk_update(kind: &str, message_id: &str, text: &str) -> Value {
     json!({ "sessionUpdate": kind, "messageId": message_id, "content": { "type": "text", "text": text } })
 }

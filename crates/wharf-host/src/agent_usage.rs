@@ -1,4 +1,5 @@
-//! Usage, cost and context as agents report them (chapter 15 of the specification). An unknown number is absent, never zero.
+//! Usage, cost and context as agents report them (chapter 15 of the specification). An unknown
+//! number is absent, never zero.
 
 use serde::{Deserialize, Serialize};
 use wharf_core::{ReportedCost, ReportedTokens, State};

@@ -1,4 +1,5 @@
-//! The facts of a session's attention in the form for listings: ids of events, times and texts for people (rule 14.1).
+//! The facts of a session's attention in the form for listings: ids of events, times and texts for
+//! people (rule 14.1).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,8 +18,8 @@ use crate::format_timestamp;
 const MAX_UPDATES_BACK: u64 = 256;
 const MAX_BYTES_BACK: usize = 1 << 20;
 
-/// The facts of a session's attention. The states are taken in this order: an open ask, a raised outcome that a person has
-/// not seen, work.
+/// The facts of a session's attention. The states are taken in this order: an open ask, a raised
+/// outcome that a person has not seen, work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attention {
@@ -89,7 +90,8 @@ impl AttentionAsk {
 }
 
 impl Attention {
-    /// Tells of a pause that could not even be written to the log. No event stands for it, so that no person has seen it.
+    /// Tells of a pause that could not even be written to the log. No event stands for it, so that
+    /// no person has seen it.
     pub(crate) fn raise_pause(&mut self, why: PauseReason, now: Millis) {
         let why = pause_word(why).to_owned();
         let since = format_timestamp(now);
@@ -104,12 +106,14 @@ impl Attention {
     }
 }
 
-/// Finds the ids and texts of a session's attention, and keeps them: they change seldom and are shown often.
+/// Finds the ids and texts of a session's attention, and keeps them: they change seldom and are
+/// shown often.
 #[derive(Debug)]
 pub(crate) struct AttentionSource {
     log: Arc<dyn Log>,
     own_epoch: Epoch,
-    /// The last event that was in the log when it was opened; later ones are of the host's own epoch.
+    /// The last event that was in the log when it was opened; later ones are of the host's own
+    /// epoch.
     opened_at: Seq,
     known: Mutex<KnownTexts>,
 }
@@ -179,7 +183,8 @@ impl AttentionSource {
         let record = page
             .and_then(|page| page.records.into_iter().next())
             .filter(|record| record.seq == seq.0);
-        // A damaged record keeps its number; its epoch is lost, and the lowest one counts as seen by everyone.
+        // A damaged record keeps its number; its epoch is lost, and the lowest one counts as seen
+        // by everyone.
         let row = EventId { epoch: Epoch(record.map_or(0, |record| record.epoch)), seq };
         known.row = Some(row);
         row

@@ -43,7 +43,8 @@ pub struct Descriptor {
     /// The agent is held because the log cannot be written (rule 10.5).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<PauseReason>,
-    /// The reason of the failure, or why the agent of a running session cannot be reached, for a person.
+    /// The reason of the failure, or why the agent of a running session cannot be reached, for a
+    /// person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The session whose agent started this one.
@@ -111,12 +112,14 @@ const fn is_zero(depth: &usize) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resources {
-    /// Resident memory without what is mapped from files, such as the program itself, which others share.
+    /// Resident memory without what is mapped from files, such as the program itself, which others
+    /// share.
     pub memory_bytes: u64,
     /// CPU time since the agent was started.
     pub cpu_millis: u64,
     pub processes: u64,
-    /// It uses more than `limits.session_memory`, and could not be put to sleep: it is at work, or cannot come back.
+    /// It uses more than `limits.session_memory`, and could not be put to sleep: it is at work, or
+    /// cannot come back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub over_limit: bool,
 }

@@ -1,5 +1,5 @@
-//! Keeps the index up to date beside the sessions. Rows are coalesced, so that a busy session costs one write per
-//! interval.
+//! Keeps the index up to date beside the sessions. Rows are coalesced, so that a busy session costs
+//! one write per interval.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -11,11 +11,13 @@ use wharf_store::{Index, IndexRow, LogId};
 
 use crate::descriptor::Descriptor;
 
-/// How long rows are collected. The index is derived: the next start reads the rows that a crash loses from the logs.
+/// How long rows are collected. The index is derived: the next start reads the rows that a crash
+/// loses from the logs.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
 /// The same while the index cannot be written.
 const FAILING_FLUSH_INTERVAL: Duration = Duration::from_secs(2);
-/// Rows on their way. A full channel drops a row: the next change, or the next start, brings it again.
+/// Rows on their way. A full channel drops a row: the next change, or the next start, brings it
+/// again.
 const MAX_WAITING_ROWS: usize = 1024;
 
 #[derive(Debug)]

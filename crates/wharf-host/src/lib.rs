@@ -1,7 +1,7 @@
 //! The host: sessions that live, the agents that serve them, and the log between the two.
 //!
-//! It is *not* a server: it knows no HTTP, WebSocket or MCP. Surfaces call [`Host`] and [`SessionHandle`] and read
-//! with a [`Cursor`].
+//! It is *not* a server: it knows no HTTP, WebSocket or MCP. Surfaces call [`Host`] and
+//! [`SessionHandle`] and read with a [`Cursor`].
 //!
 //! Invariant: nothing is shown or done before it is appended (one path, `session::journal`).
 #![cfg_attr(

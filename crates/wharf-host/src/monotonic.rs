@@ -2,7 +2,8 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Returns the milliseconds of a clock that stands still while the machine sleeps. All processes since the last boot read the same.
+/// Returns the milliseconds of a clock that stands still while the machine sleeps. All processes
+/// since the last boot read the same.
 pub(crate) fn monotonic_millis() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(time.tv_sec);

@@ -1,6 +1,6 @@
-//! The marks of persons: how far each has seen each session, and which sessions it has muted (rules 14.5, 14.7). They
-//! cannot be derived from the logs, so they have a small file of their own. Lost marks are harmless: something is unread
-//! again.
+//! The marks of persons: how far each has seen each session, and which sessions it has muted (rules
+//! 14.5, 14.7). They cannot be derived from the logs, so they have a small file of their own. Lost
+//! marks are harmless: something is unread again.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,8 @@ pub struct SessionMarks {
 }
 
 impl SessionMarks {
-    /// Returns true if the person has seen this event. An event of a later epoch took its number after the mark was made.
+    /// Returns true if the person has seen this event. An event of a later epoch took its number
+    /// after the mark was made.
     pub fn has_seen(&self, event: EventId) -> bool {
         self.seen.is_some_and(|seen| event.seq <= seen.seq && event.epoch <= seen.epoch)
     }

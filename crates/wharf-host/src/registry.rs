@@ -110,8 +110,8 @@ impl Registry {
         self.note_change();
     }
 
-    /// Removes a session's task if nothing else holds the session. Handles are only given out under the lock, so the
-    /// answer stays true.
+    /// Removes a session's task if nothing else holds the session. Handles are only given out under
+    /// the lock, so the answer stays true.
     pub(crate) fn retire_if_unused(&self, shared: &Arc<Shared>) -> bool {
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         // Ours (the task's) and the registry's own.

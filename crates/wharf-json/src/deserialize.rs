@@ -13,8 +13,8 @@ use crate::{Json, Kind, MAX_VALUE_DEPTH, ReadError};
 /// The name by which a [`Json`] asks the reader for its own text.
 const JSON: &str = "$wharf_json::Json";
 
-/// Reads the members that `T` names. A null member counts as absent and a duplicate is an error; other members are
-/// skipped, whatever they hold.
+/// Reads the members that `T` names. A null member counts as absent and a duplicate is an error;
+/// other members are skipped, whatever they hold.
 pub fn read<'a, T: Deserialize<'a>>(json: Json<'a>) -> Result<T, ReadError> {
     let mut at = 0;
     T::deserialize(Reader::new(json.raw(), &mut at))

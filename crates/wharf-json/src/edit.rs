@@ -8,8 +8,8 @@ use crate::text::reads_as;
 use crate::walk::{Entries, Entry};
 use crate::{Json, Kind, ReadError};
 
-/// Returns the text of `json` with the member at the end of the path set to `value`, which is JSON text. Creates
-/// objects on the path that are absent or null. A new member comes last.
+/// Returns the text of `json` with the member at the end of the path set to `value`, which is JSON
+/// text. Creates objects on the path that are absent or null. A new member comes last.
 pub fn set(json: Json<'_>, path: &[&str], value: &str) -> Result<String, ReadError> {
     let text = json.raw();
     let mut here = json;
@@ -35,7 +35,8 @@ pub fn set(json: Json<'_>, path: &[&str], value: &str) -> Result<String, ReadErr
     Ok(value.to_owned())
 }
 
-/// Returns the text of `json` without the member at the end of the path; unchanged if there is none.
+/// Returns the text of `json` without the member at the end of the path; unchanged if there is
+/// none.
 pub fn remove<'a>(json: Json<'a>, path: &[&str]) -> Result<Cow<'a, str>, ReadError> {
     let text = json.raw();
     let Some((entry, object)) = locate(json, path)? else { return Ok(Cow::Borrowed(text)) };
@@ -54,15 +55,17 @@ pub fn remove<'a>(json: Json<'a>, path: &[&str]) -> Result<Cow<'a, str>, ReadErr
     Ok(Cow::Owned(replaced(text, span, "")))
 }
 
-/// Returns the text of `json` with another key for the member at the end of the path; unchanged if there is none.
+/// Returns the text of `json` with another key for the member at the end of the path; unchanged if
+/// there is none.
 pub fn rename<'a>(json: Json<'a>, path: &[&str], name: &str) -> Result<Cow<'a, str>, ReadError> {
     let text = json.raw();
     let Some((entry, _)) = locate(json, path)? else { return Ok(Cow::Borrowed(text)) };
     Ok(Cow::Owned(replaced(text, entry.key, &quoted(name))))
 }
 
-/// Returns the text of `json` with one member `name` in the object at the end of the path, which is an object whose member
-/// `inner` is the value that was there: the value of a single member, a list of the values of several. Unchanged if there is none.
+/// Returns the text of `json` with one member `name` in the object at the end of the path, which is
+/// an object whose member `inner` is the value that was there: the value of a single member, a list
+/// of the values of several. Unchanged if there is none.
 pub fn wrap<'a>(
     json: Json<'a>,
     path: &[&str],
@@ -94,7 +97,8 @@ pub fn wrap<'a>(
     Ok(Cow::Owned(replaced(json.raw(), span, &text)))
 }
 
-/// Returns the position of the member at the end of the path in the whole text, and the object that holds it.
+/// Returns the position of the member at the end of the path in the whole text, and the object that
+/// holds it.
 fn locate(json: Json<'_>, path: &[&str]) -> Result<Option<(Entry, Range<usize>)>, ReadError> {
     let text = json.raw();
     let mut object = 0..text.len();

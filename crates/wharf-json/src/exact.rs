@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use crate::{Json, Kind, MAX_VALUE_DEPTH, ReadError};
 
-/// Checks that [`Json::to_value`] holds what the text says: no number that would be rounded, no lone surrogate, no member
-/// that stands twice, and no nesting beyond [`MAX_VALUE_DEPTH`]. The error names the place.
+/// Checks that [`Json::to_value`] holds what the text says: no number that would be rounded, no
+/// lone surrogate, no member that stands twice, and no nesting beyond [`MAX_VALUE_DEPTH`]. The
+/// error names the place.
 pub fn check_exact(json: Json<'_>) -> Result<(), ReadError> {
     check(json, &mut String::new(), 0)
 }
@@ -57,7 +58,8 @@ fn is_whole_text(json: Json<'_>) -> bool {
     !json.raw().contains('\\') || crate::read_own::<String>(json.raw().as_bytes()).is_ok()
 }
 
-/// Compares the digits as written with those of the nearest `f64`, unless it is an integer that is kept as one.
+/// Compares the digits as written with those of the nearest `f64`, unless it is an integer that is
+/// kept as one.
 fn is_exact_number(json: Json<'_>) -> bool {
     let text = json.raw();
     if text.parse::<u64>().is_ok() || text.parse::<i64>().is_ok() {

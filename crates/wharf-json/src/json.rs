@@ -38,8 +38,8 @@ impl<'a> Json<'a> {
         Ok(Self { text: raw.get() })
     }
 
-    /// Takes text that was found to be one JSON value before. On other text the results of all calls are meaningless, but
-    /// safe.
+    /// Takes text that was found to be one JSON value before. On other text the results of all
+    /// calls are meaningless, but safe.
     pub fn checked_before(text: &'a str) -> Self {
         Self { text: text.trim_ascii() }
     }
@@ -105,7 +105,8 @@ impl<'a> Json<'a> {
         Ok(found.map(|value| value.filter(|value| value.kind() != Kind::Null)))
     }
 
-    /// Returns the last member of this name, null or not. For readers that leave it to others to refuse duplicates.
+    /// Returns the last member of this name, null or not. For readers that leave it to others to
+    /// refuse duplicates.
     pub fn last_member(self, name: &str) -> Option<Self> {
         self.members().filter(|(key, _)| key == name).last().map(|(_, value)| value)
     }
@@ -134,8 +135,9 @@ impl<'a> Json<'a> {
         Ok(Some(value))
     }
 
-    /// Follows the first members of these names from object to object. For values that were checked for duplicates before:
-    /// it walks no further than needed. Returns `None` where one is absent or null, or a value is no object.
+    /// Follows the first members of these names from object to object. For values that were checked
+    /// for duplicates before: it walks no further than needed. Returns `None` where one is absent
+    /// or null, or a value is no object.
     pub fn first_at(self, path: &[&str]) -> Option<Self> {
         self.open_at(path).map(OpenValue::close)
     }
@@ -160,8 +162,8 @@ impl<'a> Json<'a> {
         (Self::known(text).kind() != Kind::Null).then_some(OpenValue { text })
     }
 
-    /// Follows members like [`Json::at`], but treats a member of a value that is no object as absent. For members that
-    /// other programs may use in their own way.
+    /// Follows members like [`Json::at`], but treats a member of a value that is no object as
+    /// absent. For members that other programs may use in their own way.
     pub fn seek(self, path: &[&str]) -> Result<Option<Self>, ReadError> {
         match self.at(path) {
             Err(ReadError::WrongKind { .. }) => Ok(None),
@@ -192,7 +194,8 @@ impl<'a> Json<'a> {
         self.at(path)?.map(|value| take(value).ok_or_else(wrong)).transpose()
     }
 
-    /// Returns the members of an object in their order, null ones included; nothing for other values.
+    /// Returns the members of an object in their order, null ones included; nothing for other
+    /// values.
     pub fn members(self) -> impl Iterator<Item = (Cow<'a, str>, Self)> {
         let text = self.text;
         self.entries(Kind::Object).map(move |entry| {
@@ -215,8 +218,8 @@ impl<'a> Json<'a> {
         (self.kind() == Kind::Text).then(|| unescape(between_quotes(self.text)))
     }
 
-    /// Returns a string, or a number as text: a whole number by its value, another one in its spelling. For ids that some
-    /// programs number.
+    /// Returns a string, or a number as text: a whole number by its value, another one in its
+    /// spelling. For ids that some programs number.
     pub fn text_or_number(self) -> Option<Cow<'a, str>> {
         match self.kind() {
             Kind::Text => self.text(),

@@ -3,8 +3,8 @@
 /// The number of digits of the largest integers that are compared: `i128` holds them all.
 const MAX_DIGITS: usize = 38;
 
-/// Returns the integer value of a JSON number in any spelling (`100`, `1e2`, `100.0`). Returns `None` if it has a
-/// fraction or more than 38 digits.
+/// Returns the integer value of a JSON number in any spelling (`100`, `1e2`, `100.0`). Returns
+/// `None` if it has a fraction or more than 38 digits.
 pub(crate) fn integer(text: &str) -> Option<i128> {
     if let Ok(plain) = text.parse() {
         return Some(plain);

@@ -1,4 +1,5 @@
-//! A JSON value whose end was not looked for, so that its members are found in one walk over the text.
+//! A JSON value whose end was not looked for, so that its members are found in one walk over the
+//! text.
 
 use crate::json::between_quotes;
 use crate::text::reads_as;
@@ -28,7 +29,8 @@ impl<'a> OpenValue<'a> {
         Json::known(&self.text[..skip_value(self.text.as_bytes(), 0)])
     }
 
-    /// Returns several members of an object, and of one further member its own members, like [`Json::several_members`].
+    /// Returns several members of an object, and of one further member its own members, like
+    /// [`Json::several_members`].
     pub fn nested_members<const N: usize, const M: usize>(
         self,
         names: [&str; N],

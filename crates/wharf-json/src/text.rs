@@ -126,8 +126,8 @@ impl CutPair {
         self.high.is_some()
     }
 
-    /// Takes the next piece. If it completes the pair, returns the character, which replaces the U+FFFD at the end of
-    /// the text so far, and the rest of the piece after its own U+FFFD.
+    /// Takes the next piece. If it completes the pair, returns the character, which replaces the
+    /// U+FFFD at the end of the text so far, and the rest of the piece after its own U+FFFD.
     pub fn join<'c>(&mut self, chunk: &'c TextChunk<'_>) -> Option<(char, &'c str)> {
         if chunk.text.is_empty() {
             return None;

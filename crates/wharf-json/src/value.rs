@@ -7,14 +7,15 @@ use crate::text::unescape;
 use crate::walk::{Entries, skip_value};
 use crate::{Json, Kind};
 
-/// The deepest nesting of a [`Value`] made here. Receivers that parse with recursion allow 127 or more, and a view puts
-/// a value a few levels deeper.
+/// The deepest nesting of a [`Value`] made here. Receivers that parse with recursion allow 127 or
+/// more, and a view puts a value a few levels deeper.
 pub const MAX_VALUE_DEPTH: usize = 100;
 
 impl Json<'_> {
-    /// Converts to a `Value`, always. A number beyond `f64` becomes a string with its spelling, a value nested deeper
-    /// than [`MAX_VALUE_DEPTH`] a string with its JSON text, a lone surrogate U+FFFD. The last of duplicate members
-    /// wins: members that a caller relies on are read by [`Json::member`].
+    /// Converts to a `Value`, always. A number beyond `f64` becomes a string with its spelling, a
+    /// value nested deeper than [`MAX_VALUE_DEPTH`] a string with its JSON text, a lone surrogate
+    /// U+FFFD. The last of duplicate members wins: members that a caller relies on are read by
+    /// [`Json::member`].
     ///
     /// `Value::deserialize` is not used, because it treats some keys as markers of its own.
     pub fn to_value(self) -> Value {

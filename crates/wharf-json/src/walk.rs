@@ -1,5 +1,5 @@
-//! Moves through text that is JSON, without recursion. On other text the results are meaningless, but nothing panics or
-//! runs for ever.
+//! Moves through text that is JSON, without recursion. On other text the results are meaningless,
+//! but nothing panics or runs for ever.
 
 /// Returns the position of the first byte at or after `at` that is not whitespace.
 pub(crate) fn skip_space(text: &[u8], mut at: usize) -> usize {
@@ -9,8 +9,8 @@ pub(crate) fn skip_space(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Strings of so many bytes are looked through byte by byte: most keys and values are shorter, and a search by blocks costs more
-/// than it saves there.
+/// Strings of so many bytes are looked through byte by byte: most keys and values are shorter, and
+/// a search by blocks costs more than it saves there.
 const SHORT_STRING_BYTES: usize = 16;
 
 /// Returns the end of the string that begins at `at` with its quote.
@@ -102,7 +102,8 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// Moves to the next key or item. Returns its position and, for a member, its key; the value is not skipped yet.
+    /// Moves to the next key or item. Returns its position and, for a member, its key; the value is
+    /// not skipped yet.
     pub(crate) fn enter(&mut self) -> Option<(std::ops::Range<usize>, usize)> {
         let bytes = self.text.as_bytes();
         self.at = skip_space(bytes, self.at);

@@ -1,4 +1,5 @@
-//! Reads request bodies: each up to a size and within a time, and all together within the byte budget.
+//! Reads request bodies: each up to a size and within a time, and all together within the byte
+//! budget.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +75,8 @@ impl BodyReader {
         self.read_chunks(&mut body.into_data_stream(), &mut BytesMut::new()).await
     }
 
-    /// Returns a message with its permit. The error has the first bytes of the message, which may tell its id.
+    /// Returns a message with its permit. The error has the first bytes of the message, which may
+    /// tell its id.
     pub(crate) async fn read_message(
         &self,
         headers: &HeaderMap,

@@ -5,8 +5,8 @@ use std::future::Future;
 use tracing::{Instrument, Span};
 use wharf_host::core::ClientId;
 
-/// Returns the span of a client's connection, or of its calls without one. Of the level error, so that no filter lets a
-/// line through without it.
+/// Returns the span of a client's connection, or of its calls without one. Of the level error, so
+/// that no filter lets a line through without it.
 pub(crate) fn client_span(client: &ClientId) -> Span {
     tracing::error_span!(parent: None, "client", id = %client)
 }

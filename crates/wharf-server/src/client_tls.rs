@@ -13,7 +13,8 @@ use crate::small_file::read_small_file;
 /// Bounds a file of certificates: those of all authorities together have a quarter of it.
 const MAX_ROOTS_BYTES: usize = 1 << 20;
 
-/// Returns a configuration that trusts the authorities of this PEM file, else those of the system. It waits for the disk.
+/// Returns a configuration that trusts the authorities of this PEM file, else those of the system.
+/// It waits for the disk.
 pub fn tls_client_config(ca: Option<&Path>) -> Result<ClientConfig, String> {
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
     let config = config

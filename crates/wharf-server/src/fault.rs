@@ -1,6 +1,8 @@
-//! Refusals and failures as every surface reports them: a code of the one table, and a sentence that says what to do.
+//! Refusals and failures as every surface reports them: a code of the one table, and a sentence
+//! that says what to do.
 //!
-//! [`Fault::to_problem`] is the projection onto problem+json (rule 8.2), [`Fault::to_json_rpc`] the one onto JSON-RPC.
+//! [`Fault::to_problem`] is the projection onto problem+json (rule 8.2), [`Fault::to_json_rpc`] the
+//! one onto JSON-RPC.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -50,7 +52,8 @@ impl Fault {
         self.with_members(|body| body.session_id = Some(session.to_owned()))
     }
 
-    /// Sets the header `Retry-After`, and a member with the same number for clients that see no headers.
+    /// Sets the header `Retry-After`, and a member with the same number for clients that see no
+    /// headers.
     pub(crate) fn with_retry_after(self, seconds: u64) -> Self {
         self.with_members(|body| body.retry_after = Some(seconds))
     }
@@ -78,8 +81,8 @@ impl Fault {
         serde_json::to_value(body).unwrap_or_default()
     }
 
-    /// Returns the fault as a JSON-RPC error. Its message includes the agent's stderr, since many clients show only the
-    /// message.
+    /// Returns the fault as a JSON-RPC error. Its message includes the agent's stderr, since many
+    /// clients show only the message.
     pub(crate) fn to_json_rpc(&self) -> JsonRpcParts {
         let ProblemBody {
             code,

@@ -34,15 +34,16 @@ const FORWARDING_HEADERS: [&str; 6] = [
     "cf-connecting-ip",
 ];
 
-/// Refuses requests for a foreign authority or from a foreign page (rule 10.3). That keeps out pages that point a name of
-/// their own at this machine (DNS rebinding), and their WebSockets.
+/// Refuses requests for a foreign authority or from a foreign page (rule 10.3). That keeps out
+/// pages that point a name of their own at this machine (DNS rebinding), and their WebSockets.
 pub(crate) async fn check_authority(
     State(app): State<App>,
     request: Request,
     next: Next,
 ) -> Response {
     let headers = request.headers();
-    // Programs differ in which of several headers they read, and a proxy may have checked the other one.
+    // Programs differ in which of several headers they read, and a proxy may have checked the other
+    // one.
     for name in [header::HOST, header::ORIGIN] {
         if headers.get_all(&name).iter().nth(1).is_some() {
             let detail = format!("the header {name} stands more than once");
@@ -116,9 +117,10 @@ pub(crate) async fn require_identity(
     }
 }
 
-/// Returns the caller's identity, or the response that refuses it (rule 10.1). TCP needs a token, unless `auth = "none"`;
-/// the local socket needs our own user. A token that is shown over the socket counts, so that a bridge can pass an
-/// observer's token on. A process of an agent always has the identity of that agent, whatever token it shows.
+/// Returns the caller's identity, or the response that refuses it (rule 10.1). TCP needs a token,
+/// unless `auth = "none"`; the local socket needs our own user. A token that is shown over the
+/// socket counts, so that a bridge can pass an observer's token on. A process of an agent always
+/// has the identity of that agent, whatever token it shows.
 fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
     let peer = peer_of(request);
     let refusal = match (peer, bearer_token(request.headers())) {
@@ -135,7 +137,8 @@ fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
                 "auth = \"none\" is for this machine alone, and a proxy has passed this request on",
             )
         }
-        // With `auth = "none"` a caller without a token is our own user, as over the socket (rule 10.3).
+        // With `auth = "none"` a caller without a token is our own user, as over the socket (rule
+        // 10.3).
         (SocketPeer::Network(_), None) if app.host.config().auth == Auth::None => {
             return Ok(Identity::LOCAL);
         }
@@ -161,7 +164,8 @@ fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
     Err(Box::new(refusal))
 }
 
-/// Returns the identity of a session's agent while its process lives. An agent that has no session yet is refused.
+/// Returns the identity of a session's agent while its process lives. An agent that has no session
+/// yet is refused.
 fn identify_agent(app: &App, badge: AgentToken) -> Result<Identity, Box<Response>> {
     let has_session = app.host.descriptor(badge.session()).is_some();
     if app.host.is_agent_token_live(&badge) && has_session {
@@ -177,8 +181,8 @@ pub(crate) fn peer_of(request: &Request) -> SocketPeer {
     request.extensions().get::<SocketPeer>().cloned().unwrap_or(unknown)
 }
 
-/// Returns the identity of a page that is logged in. A browser sends the cookie with the requests of any page, so the
-/// request must say that our own page makes it.
+/// Returns the identity of a page that is logged in. A browser sends the cookie with the requests
+/// of any page, so the request must say that our own page makes it.
 fn identify_page(
     app: &App,
     peer: SocketPeer,
@@ -191,7 +195,8 @@ fn identify_page(
     identify_token(app, peer, &page_token(request.headers()).unwrap_or_default())
 }
 
-/// Notes the use of a page's login. Returns the cookie anew if the login's lifetime has begun anew (rule 19.2).
+/// Notes the use of a page's login. Returns the cookie anew if the login's lifetime has begun anew
+/// (rule 19.2).
 async fn note_page_use(app: &App, identity: &Identity, headers: &HeaderMap) -> Option<HeaderValue> {
     let id = identity.token.clone()?;
     let cookie = page_cookie(headers)?.to_owned();
@@ -203,7 +208,8 @@ async fn note_page_use(app: &App, identity: &Identity, headers: &HeaderMap) -> O
     login_cookie(Some(&cookie), lifetime.0 / 1_000, &cookie_scope(app, headers))
 }
 
-/// Returns where a browser is to send the cookie: for `public_url` its scheme and prefix count, else those of this server.
+/// Returns where a browser is to send the cookie: for `public_url` its scheme and prefix count,
+/// else those of this server.
 pub(crate) fn cookie_scope(app: &App, headers: &HeaderMap) -> CookieScope {
     let public = app.host.config().public_url.clone();
     let called = header_text(headers, header::HOST).unwrap_or_default();
@@ -301,8 +307,8 @@ fn is_known_authority(app: &App, authority: &str, door: LocalEndpoint) -> bool {
         || public.is_some_and(|host| is_own_authority(authority, door, std::slice::from_ref(&host)))
 }
 
-/// Returns true for `127.0.0.1`, `localhost` and `[::1]`, the address that the connection came to, and the names of the
-/// configuration; with any port.
+/// Returns true for `127.0.0.1`, `localhost` and `[::1]`, the address that the connection came to,
+/// and the names of the configuration; with any port.
 fn is_own_authority(authority: &str, door: LocalEndpoint, hosts: &[String]) -> bool {
     let name = match authority.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !port.is_empty() => name,
@@ -323,8 +329,9 @@ fn is_own_authority(authority: &str, door: LocalEndpoint, hosts: &[String]) -> b
         || hosts.iter().any(|known| bare(known).eq_ignore_ascii_case(&name))
 }
 
-/// Returns true if the page comes from the authority that it calls, by the same scheme: a page over plain HTTP could have
-/// been written by anyone on the way. A page over TLS may call plain HTTP: a proxy in front of us speaks TLS.
+/// Returns true if the page comes from the authority that it calls, by the same scheme: a page over
+/// plain HTTP could have been written by anyone on the way. A page over TLS may call plain HTTP: a
+/// proxy in front of us speaks TLS.
 fn is_own_origin(origin: &str, authority: &str, door: LocalEndpoint) -> bool {
     let page = match origin.split_once("://") {
         Some(("https", page)) => page,

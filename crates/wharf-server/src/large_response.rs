@@ -26,7 +26,8 @@ const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// A response of which nothing is read for so long is dropped, and its reader cut off.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The bytes that a document counts for while it is sent: the piece that is made and the one that waits.
+/// The bytes that a document counts for while it is sent: the piece that is made and the one that
+/// waits.
 const DOCUMENT_BYTES: usize = 2 << 20;
 
 /// The limits of all large responses.
@@ -70,8 +71,8 @@ impl LargeResponses {
         }
     }
 
-    /// Builds a response. A large one for which there is no room at first is dropped and built again later: a response
-    /// that waits for room must hold no bytes.
+    /// Builds a response. A large one for which there is no room at first is dropped and built
+    /// again later: a response that waits for room must hold no bytes.
     pub(crate) async fn respond<T, F>(
         &self,
         make: impl Fn() -> F + Send + Sync,
@@ -94,7 +95,8 @@ impl LargeResponses {
         Ok(counted_response(self.build(&make).await?, permit))
     }
 
-    /// Builds a response of bytes that are not JSON, with what its caller knows of them. Its headers are the caller's to set.
+    /// Builds a response of bytes that are not JSON, with what its caller knows of them. Its
+    /// headers are the caller's to set.
     pub(crate) async fn respond_bytes<T, F>(
         &self,
         make: impl Fn() -> F + Send + Sync,
@@ -122,7 +124,8 @@ impl LargeResponses {
         Ok((known, counted_response(body.into(), permit)))
     }
 
-    /// Returns a body that is made piece by piece while the client reads it. A client that stops reading is cut off.
+    /// Returns a body that is made piece by piece while the client reads it. A client that stops
+    /// reading is cut off.
     pub(crate) async fn send_document(
         &self,
         pieces: impl Stream<Item = Result<Bytes, Fault>> + Send + 'static,
@@ -156,7 +159,8 @@ fn document_body(
         let _permit = permit;
         let mut pieces = std::pin::pin!(pieces);
         loop {
-            // A piece that cannot be made leaves the body without its end, which the client notices.
+            // A piece that cannot be made leaves the body without its end, which the client
+            // notices.
             let piece = match pieces.next().await {
                 Some(Ok(piece)) => DocumentPiece::Bytes(piece),
                 Some(Err(_)) => return,

@@ -1,7 +1,7 @@
 //! The surfaces: how clients reach a host over the network and the local socket.
 //!
-//! It is *not* where sessions live: a surface translates wire messages into calls on `wharf_host::Host` and events into
-//! wire messages, and owns no session state.
+//! It is *not* where sessions live: a surface translates wire messages into calls on
+//! `wharf_host::Host` and events into wire messages, and owns no session state.
 //!
 //! Invariant: no request gets past `guard` without a checked authority, origin and identity.
 #![cfg_attr(
@@ -63,7 +63,8 @@ pub(crate) struct App {
     pub(crate) tokens: Arc<Tokens>,
     /// True once the host is stopping: no new work.
     pub(crate) stopping: watch::Receiver<bool>,
-    /// Has a receiver for each reader of the list of sessions that does not know yet that the host stops.
+    /// Has a receiver for each reader of the list of sessions that does not know yet that the host
+    /// stops.
     pub(crate) list_readers: Arc<watch::Sender<()>>,
     pub(crate) limits: ServerLimits,
     /// Connections that no socket holds.
@@ -165,7 +166,8 @@ impl Server {
         &self.app.server_info.url
     }
 
-    /// Makes a code that signs a browser in as the user who runs this host. Returns the address of the page with the code.
+    /// Makes a code that signs a browser in as the user who runs this host. Returns the address of
+    /// the page with the code.
     pub fn create_sign_in_address(&self) -> Option<String> {
         let terms = TokenTerms {
             label: Some("web page".to_owned()),
@@ -186,8 +188,8 @@ impl Server {
         self.listeners.tcp.local_addr()
     }
 
-    /// Serves until `stopped` completes or a client asks the host to stop. Then takes no new work, ends the agents or leaves
-    /// them to their keepers, and syncs the logs.
+    /// Serves until `stopped` completes or a client asks the host to stop. Then takes no new work,
+    /// ends the agents or leaves them to their keepers, and syncs the logs.
     pub async fn run(self, stopped: impl Future<Output = StopKind>) {
         let Self { listeners: doors, socket, socket_id, taken: _, app, stop } = self;
         let router = build_router(app.clone());
@@ -226,13 +228,14 @@ pub enum StopKind {
     LeaveAgents,
 }
 
-/// Returns device and inode of a file, which tell it from another file of the same name: after the state directory was
-/// replaced, the socket there is another host's.
+/// Returns device and inode of a file, which tell it from another file of the same name: after the
+/// state directory was replaced, the socket there is another host's.
 fn file_identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// Returns the URL for clients. An unspecified address (`0.0.0.0`) is replaced by the first of `hosts`, or by loopback.
+/// Returns the URL for clients. An unspecified address (`0.0.0.0`) is replaced by the first of
+/// `hosts`, or by loopback.
 fn client_url(bound: SocketAddr, tls: bool, hosts: &[String]) -> String {
     let scheme = if tls { "https" } else { "http" };
     match hosts.first() {

@@ -1,6 +1,8 @@
-//! Limits over all clients of this server, and by token, so that no token takes the share of others.
+//! Limits over all clients of this server, and by token, so that no token takes the share of
+//! others.
 //!
-//! Bytes are counted elsewhere: by `body_limit`, `large_response` and `unfinished_message`, in the host's [`ByteBudget`](wharf_host::ByteBudget).
+//! Bytes are counted elsewhere: by `body_limit`, `large_response` and `unfinished_message`, in the
+//! host's [`ByteBudget`](wharf_host::ByteBudget).
 
 use std::sync::Arc;
 
@@ -22,7 +24,8 @@ pub(crate) type TokenPermit = KeyedPermit<TokenKey>;
 
 #[derive(Clone, Debug)]
 pub(crate) struct ServerLimits {
-    /// Sockets of callers that have said who they are. How many there are in all is limited where they are accepted.
+    /// Sockets of callers that have said who they are. How many there are in all is limited where
+    /// they are accepted.
     connections: KeyedLimit<TokenKey>,
     /// Connections of ACP over HTTP, which no socket holds.
     http_connections: KeyedLimit<TokenKey>,

@@ -1,5 +1,5 @@
-//! Reads the values that a request holds (a JSON body, a tool's arguments, a query) and explains in plain words which of them
-//! cannot be used.
+//! Reads the values that a request holds (a JSON body, a tool's arguments, a query) and explains in
+//! plain words which of them cannot be used.
 
 use axum::extract::Query;
 use axum::http::Uri;
@@ -13,7 +13,8 @@ pub(crate) enum UnfitValues {
     Member(String),
 }
 
-/// Reads a JSON object. serde would also take a list for one, whose values are the members in their order.
+/// Reads a JSON object. serde would also take a list for one, whose values are the members in their
+/// order.
 pub(crate) fn read_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, UnfitValues> {
     // Malformed JSON is found first: a member of the wrong type may come before a missing bracket.
     wharf_json::read_own::<IgnoredAny>(bytes)
@@ -79,7 +80,8 @@ fn explain_mismatch(error: &str) -> String {
 
 type Explain = fn(&str, &str) -> String;
 
-/// The beginnings of serde's reasons, and how each is explained: from the path before it and the words after it.
+/// The beginnings of serde's reasons, and how each is explained: from the path before it and the
+/// words after it.
 const REASONS: [(&str, Explain); 9] = [
     ("missing field `", |path, rest| format!("{}: is missing", join_path(path, rest))),
     ("duplicate field `", |path, rest| format!("{}: is there twice", join_path(path, rest))),

@@ -1,5 +1,5 @@
-//! Ends requests and connections within a second when their token is revoked or expires, or the agent that it belongs to
-//! has ended.
+//! Ends requests and connections within a second when their token is revoked or expires, or the
+//! agent that it belongs to has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,8 +51,8 @@ pub(crate) async fn wait_for_end(app: &App, identity: &Identity) -> TokenEnd {
     }
 }
 
-/// Waits for the response while the token is valid. Once it is not, a response that is under way is given up with the
-/// error, and a stream ends.
+/// Waits for the response while the token is valid. Once it is not, a response that is under way is
+/// given up with the error, and a stream ends.
 pub(crate) async fn answer_while_valid(
     app: &App,
     identity: Identity,

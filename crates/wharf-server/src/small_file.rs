@@ -1,4 +1,5 @@
-//! Reads small files that a person names in the settings, such as a secret: bounded, and without waiting for a pipe.
+//! Reads small files that a person names in the settings, such as a secret: bounded, and without
+//! waiting for a pipe.
 
 use std::fs::OpenOptions;
 use std::io::{Error, ErrorKind, Read, Result};

@@ -1,5 +1,5 @@
-//! The host's sessions that one caller may see. Surfaces reach sessions through this module alone, so that a session that a
-//! token does not cover does not exist for its holder (rule 10.2).
+//! The host's sessions that one caller may see. Surfaces reach sessions through this module alone,
+//! so that a session that a token does not cover does not exist for its holder (rule 10.2).
 
 use std::sync::Arc;
 
@@ -35,13 +35,14 @@ impl VisibleSessions {
         known
     }
 
-    /// Returns true if the caller may know of this session. One whose scope is unknown is for admins alone.
+    /// Returns true if the caller may know of this session. One whose scope is unknown is for
+    /// admins alone.
     fn covers(&self, known: &Descriptor) -> bool {
         self.scope.covers(known) && (self.is_admin || !known.is_scope_lost())
     }
 
-    /// Returns false if the scope is an agent's and the agent's process has ended. Its connection may outlive it in the hands
-    /// of another process.
+    /// Returns false if the scope is an agent's and the agent's process has ended. Its connection
+    /// may outlive it in the hands of another process.
     fn is_scope_alive(&self) -> bool {
         match &self.scope {
             Scope::Session(badge) => self.host.is_agent_token_live(badge),
@@ -78,7 +79,8 @@ impl VisibleSessions {
         })
     }
 
-    /// Calls [`Host::renew`]. A session that is not visible is left as it is; opening it fails as unknown.
+    /// Calls [`Host::renew`]. A session that is not visible is left as it is; opening it fails as
+    /// unknown.
     pub(crate) fn renew_session(
         &self,
         id: &SessionId,
@@ -107,7 +109,8 @@ impl VisibleSessions {
         self.host.named(name, |known| lasts && self.covers(known))
     }
 
-    /// Returns the receiver of [`Host::changes`]. It also changes for sessions that are not visible.
+    /// Returns the receiver of [`Host::changes`]. It also changes for sessions that are not
+    /// visible.
     pub(crate) fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
         self.host.changes()
     }

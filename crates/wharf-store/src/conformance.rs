@@ -1,5 +1,5 @@
-//! The contract of every engine and every index, as checks. The functions are public, so that an engine elsewhere can
-//! run them too.
+//! The contract of every engine and every index, as checks. The functions are public, so that an
+//! engine elsewhere can run them too.
 //!
 //! Each function panics at the first violation.
 
@@ -73,7 +73,8 @@ pub fn check_index(make: &dyn Fn() -> Arc<dyn Index>) {
     assert_eq!(index.all().unwrap(), [largest]);
 }
 
-/// Returns every record from `from` on, read in pages of `max_bytes`. Panics if a record is damaged.
+/// Returns every record from `from` on, read in pages of `max_bytes`. Panics if a record is
+/// damaged.
 pub fn read_all(log: &dyn Log, from: u64, max_bytes: usize) -> Vec<LogRecord> {
     let mut records: Vec<LogRecord> = Vec::new();
     loop {

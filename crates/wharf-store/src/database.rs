@@ -29,7 +29,8 @@ enum OpenFailure {
     Failed(StoreError),
 }
 
-/// Opens a database. One that is damaged or of another version is deleted and created again; also returns whether that was so.
+/// Opens a database. One that is damaged or of another version is deleted and created again; also
+/// returns whether that was so.
 pub(crate) fn open_or_recreate(
     path: &Path,
     schema: &Schema,

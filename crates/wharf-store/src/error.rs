@@ -24,7 +24,8 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Returns true if there was no space: on the disk, in the quota, or under the limit for a file.
+    /// Returns true if there was no space: on the disk, in the quota, or under the limit for a
+    /// file.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Io { source, .. } if crate::file::NO_SPACE_ERRORS.contains(&source.kind()))
     }
@@ -41,7 +42,8 @@ pub enum AppendError {
     /// No space. Nothing of the batch is in the log; appends may go on when there is space again.
     #[error("no space left for {0}")]
     Full(LogId),
-    /// The file system is read-only. Nothing of the batch is in the log; appends may go on if that changes.
+    /// The file system is read-only. Nothing of the batch is in the log; appends may go on if that
+    /// changes.
     #[error("the file system of {0} is read-only")]
     ReadOnly(LogId),
     #[error(transparent)]

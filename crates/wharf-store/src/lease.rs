@@ -26,11 +26,12 @@ pub trait Lease: Send + Sync + fmt::Debug {
 const RETRY_EVERY: Duration = Duration::from_millis(10);
 /// A host that was just killed keeps its lock until the kernel has released its resources.
 const LIVING_HOLDER_TIMEOUT: Duration = Duration::from_millis(500);
-/// A process that a dead host was about to start keeps a copy of the lock until it executes its own program.
+/// A process that a dead host was about to start keeps a copy of the lock until it executes its own
+/// program.
 const DEAD_HOLDER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The distance to the largest known epoch if the file is lost. A host raises the epoch by one; readers may have seen ids of a
-/// few hosts whose events a power cut erased (rule 1.5).
+/// The distance to the largest known epoch if the file is lost. A host raises the epoch by one;
+/// readers may have seen ids of a few hosts whose events a power cut erased (rule 1.5).
 const LOST_EPOCH_STEP: u64 = 1_000_000;
 
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +53,8 @@ pub struct FileLease {
     lost_epoch: Option<LostEpoch>,
 }
 
-/// The file with the epoch was missing or damaged, and the epoch was made anew from what the directory holds.
+/// The file with the epoch was missing or damaged, and the epoch was made anew from what the
+/// directory holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostEpoch {
     /// The largest epoch that was found.
@@ -67,7 +69,8 @@ impl FileLease {
         Self::acquire_with(root, &|| 0)
     }
 
-    /// The same; `find_indexed_epoch` returns the largest epoch that the index knows, in case that the file is lost.
+    /// The same; `find_indexed_epoch` returns the largest epoch that the index knows, in case that
+    /// the file is lost.
     pub fn acquire_with(
         root: &Path,
         find_indexed_epoch: &dyn Fn() -> u64,
@@ -101,8 +104,9 @@ impl FileLease {
         self.lost_epoch.as_ref()
     }
 
-    /// Returns false once the lock's file is no longer at its path: the state directory was deleted, moved or replaced,
-    /// and another host can take its place. An error of the check itself counts as true.
+    /// Returns false once the lock's file is no longer at its path: the state directory was
+    /// deleted, moved or replaced, and another host can take its place. An error of the check
+    /// itself counts as true.
     pub fn is_in_place(&self) -> bool {
         let identity = |file: fs::Metadata| (file.dev(), file.ino());
         match (fs::metadata(&self.path).map(identity), self.lock.metadata().map(identity)) {
@@ -115,7 +119,8 @@ impl FileLease {
     }
 }
 
-/// Takes the lock, or returns false if another host has it. `is_alive` is called with the pid in the file.
+/// Takes the lock, or returns false if another host has it. `is_alive` is called with the pid in
+/// the file.
 fn take_lock(lock: &File, path: &Path, is_alive: impl Fn(u32) -> bool) -> io::Result<bool> {
     let since = Instant::now();
     loop {
@@ -150,7 +155,8 @@ impl Lease for FileLease {
 
 impl Drop for FileLease {
     fn drop(&mut self) {
-        // The pid is removed, so that no message names a process that is gone. Closing the file releases the lock.
+        // The pid is removed, so that no message names a process that is gone. Closing the file
+        // releases the lock.
         let _ = self.lock.set_len(0);
     }
 }
@@ -203,8 +209,8 @@ fn raise_epoch(
     Ok(RaisedEpoch { epoch, lost })
 }
 
-/// Finds the largest epoch that events of this directory have, and keeps the damaged file: starting again at 1 would give new
-/// events ids that readers have already seen.
+/// Finds the largest epoch that events of this directory have, and keeps the damaged file: starting
+/// again at 1 would give new events ids that readers have already seen.
 fn recover_epoch(
     root: &Path,
     damaged: Option<&Path>,

@@ -1,9 +1,11 @@
-//! The log store: append with epoch and expected seq, read, head; an index beside it; one host at a time.
+//! The log store: append with epoch and expected seq, read, head; an index beside it; one host at a
+//! time.
 //!
-//! It is *not* an event store: a record's body is opaque to it (one line of JSON, by convention of its user).
+//! It is *not* an event store: a record's body is opaque to it (one line of JSON, by convention of
+//! its user).
 //!
-//! Invariant: an acknowledged append survives `kill -9`, an acknowledged sync survives power loss, and a read returns
-//! only appended records.
+//! Invariant: an acknowledged append survives `kill -9`, an acknowledged sync survives power loss,
+//! and a read returns only appended records.
 
 pub mod conformance;
 mod contract;
@@ -33,7 +35,8 @@ pub use transcript::{
     TranscriptCheckpoint, TranscriptProgress, TranscriptStore, WordPhrase, WordSearch,
 };
 
-/// The id of a log: a workspace's bucket and the session's name in it. Both are safe as directory names.
+/// The id of a log: a workspace's bucket and the session's name in it. Both are safe as directory
+/// names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogId {
     bucket: Arc<str>,
@@ -53,7 +56,8 @@ pub struct LogRecord {
 pub struct Head {
     pub seq: u64,
     pub epoch: u64,
-    /// The size of the whole log on its medium. It grows with every append, so an index can see that it is behind.
+    /// The size of the whole log on its medium. It grows with every append, so an index can see
+    /// that it is behind.
     pub bytes: u64,
 }
 
@@ -72,7 +76,8 @@ pub struct DamagedRange {
     /// The first and last lost seq.
     pub first: u64,
     pub last: u64,
-    /// The epoch of the last readable record before the range, whichever page the range is on; 0 if there is none.
+    /// The epoch of the last readable record before the range, whichever page the range is on; 0 if
+    /// there is none.
     pub epoch: u64,
 }
 
@@ -86,7 +91,8 @@ pub struct RecordPage {
 /// The repairs made when a log was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mended {
-    /// Bytes of a torn last record that were cut off. They are kept in a file beside the log and never read as data.
+    /// Bytes of a torn last record that were cut off. They are kept in a file beside the log and
+    /// never read as data.
     pub torn_bytes: u64,
 }
 
@@ -102,7 +108,8 @@ pub trait Engine: Send + Sync + fmt::Debug {
     fn list(&self) -> Result<Vec<LogStat>, StoreError>;
     /// Deletes the log and everything beside it. Succeeds if there is no such log.
     fn remove(&self, id: &LogId) -> Result<(), StoreError>;
-    /// Checks that logs can be listed and a few bytes written and synced at this moment. Takes as long as a sync.
+    /// Checks that logs can be listed and a few bytes written and synced at this moment. Takes as
+    /// long as a sync.
     fn probe(&self) -> Result<(), StoreError>;
 }
 
@@ -111,24 +118,27 @@ pub trait Log: Send + Sync + fmt::Debug {
     fn head(&self) -> Head;
     /// Returns the repairs made when it was opened.
     fn mended(&self) -> Mended;
-    /// Appends all of `bodies` as `expected + 1 …` or none of them. The records are *written* when it returns.
+    /// Appends all of `bodies` as `expected + 1 …` or none of them. The records are *written* when
+    /// it returns.
     fn append(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError>;
-    /// Like [`Log::append`], but uses the reserve if there is no space, for records that must be written even then.
-    /// While the reserve is incomplete, an ordinary append fails for lack of space.
+    /// Like [`Log::append`], but uses the reserve if there is no space, for records that must be
+    /// written even then. While the reserve is incomplete, an ordinary append fails for lack of
+    /// space.
     fn append_from_reserve(
         &self,
         epoch: u64,
         expected: u64,
         bodies: &[Bytes],
     ) -> Result<Head, AppendError>;
-    /// Makes everything appended so far survive power loss, then calls back with the last safe seq. Simultaneous calls
-    /// share one fsync.
+    /// Makes everything appended so far survive power loss, then calls back with the last safe seq.
+    /// Simultaneous calls share one fsync.
     fn sync(&self, done: OnSynced);
     /// Returns records from `from` on, up to `max_bytes`, but at least one if there is one.
     fn read(&self, from: u64, max_bytes: usize) -> Result<RecordPage, StoreError>;
 }
 
-/// A row derived from a log, so that a listing need not open it. Never authoritative: it can be deleted at any time.
+/// A row derived from a log, so that a listing need not open it. Never authoritative: it can be
+/// deleted at any time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexRow {
     pub id: LogId,
@@ -150,8 +160,8 @@ pub trait Index: Send + Sync + fmt::Debug {
 }
 
 impl LogId {
-    /// Returns `None` if either part could leave its directory or confuse a listing: allowed are ASCII letters, digits,
-    /// `-`, `_` and `.` (not first), 1 to 128 characters.
+    /// Returns `None` if either part could leave its directory or confuse a listing: allowed are
+    /// ASCII letters, digits, `-`, `_` and `.` (not first), 1 to 128 characters.
     pub fn new(bucket: &str, name: &str) -> Option<Self> {
         let fits = |part: &str| {
             (1..=128).contains(&part.len())

@@ -12,7 +12,8 @@ use crate::{
     StoreError,
 };
 
-/// The failures of an engine. A handle: clones share the settings, which can be changed at any time.
+/// The failures of an engine. A handle: clones share the settings, which can be changed at any
+/// time.
 #[derive(Clone, Debug, Default)]
 pub struct Hostility(Arc<Mutex<FailureSettings>>);
 
@@ -126,7 +127,8 @@ impl MemoryEngine {
         Arc::new(Self { hostility, logs: Mutex::default() })
     }
 
-    /// Drops everything that was not synced, as a power cut would. Open handles continue with the rest.
+    /// Drops everything that was not synced, as a power cut would. Open handles continue with the
+    /// rest.
     pub fn lose_power(&self) {
         for log in lock_mutex(&self.logs).values() {
             let mut state = lock_mutex(&log.state);

@@ -1,4 +1,5 @@
-//! The index in SQLite. It is derived: a database that is damaged or of another version is deleted and created again.
+//! The index in SQLite. It is derived: a database that is damaged or of another version is deleted
+//! and created again.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,7 +48,8 @@ impl SqliteIndex {
         Ok(Arc::new(Self { connection: Mutex::new(connection), recreated: true }))
     }
 
-    /// Returns true if an unusable database was replaced: the index is empty and must be filled from the logs.
+    /// Returns true if an unusable database was replaced: the index is empty and must be filled
+    /// from the logs.
     pub fn was_recreated(&self) -> bool {
         self.recreated
     }

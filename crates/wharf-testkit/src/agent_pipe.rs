@@ -1,5 +1,5 @@
-//! Drives an agent directly over its stdin and stdout, without a host: for tests of agents, and as the baseline of the
-//! benchmark.
+//! Drives an agent directly over its stdin and stdout, without a host: for tests of agents, and as
+//! the baseline of the benchmark.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -16,7 +16,8 @@ use crate::{WAIT_LIMIT, processes, program};
 /// The number of unread lines at which the agent blocks, as it would on a full pipe.
 const MAX_BUFFERED_LINES: usize = 4096;
 
-/// Checks all lines of a pipe. A line that fails the check fails the call that sends or receives it.
+/// Checks all lines of a pipe. A line that fails the check fails the call that sends or receives
+/// it.
 pub trait LineCheck: std::fmt::Debug + Send {
     fn check_sent(&mut self, line: &[u8]) -> Result<()>;
     fn check_received(&mut self, line: &[u8]) -> Result<()>;

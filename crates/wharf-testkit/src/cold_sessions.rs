@@ -1,4 +1,5 @@
-//! Writes ended sessions straight into a state directory: thousands of them, faster than a host could create them.
+//! Writes ended sessions straight into a state directory: thousands of them, faster than a host
+//! could create them.
 
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
@@ -152,7 +153,8 @@ fn short_answer(session: &str) -> Vec<Value> {
     vec![text_chunk(session, "agent_message_chunk", "first")]
 }
 
-/// Returns the updates of a usual turn: the agent thinks, plans, calls tools and answers, in a hundred events.
+/// Returns the updates of a usual turn: the agent thinks, plans, calls tools and answers, in a
+/// hundred events.
 fn long_answer(session: &str, turn: usize) -> Vec<Value> {
     let mut updates: Vec<Value> = (0..10)
         .map(|piece| {

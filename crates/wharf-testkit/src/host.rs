@@ -79,7 +79,8 @@ impl HostOptions {
         self
     }
 
-    /// Has the agents end with the host, as `keeper.enabled = false` does. The reason says why the test needs that.
+    /// Has the agents end with the host, as `keeper.enabled = false` does. The reason says why the
+    /// test needs that.
     #[must_use]
     pub fn without_keepers(self, _reason: &str) -> Self {
         self.with_variable("WHARF_KEEPER_ENABLED", "false")
@@ -91,7 +92,8 @@ impl HostOptions {
     }
 }
 
-/// A running host. Dropping it kills the host and its agents, kept ones included, and deletes the directory.
+/// A running host. Dropping it kills the host and its agents, kept ones included, and deletes the
+/// directory.
 #[derive(Debug)]
 pub struct TestHost {
     options: HostOptions,

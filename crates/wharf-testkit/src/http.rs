@@ -1,4 +1,5 @@
-//! A REST client: plain HTTP/1.1 with one socket per request, so that tests see the bytes themselves.
+//! A REST client: plain HTTP/1.1 with one socket per request, so that tests see the bytes
+//! themselves.
 
 use std::collections::VecDeque;
 

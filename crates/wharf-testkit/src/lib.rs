@@ -1,5 +1,6 @@
-//! Test tools for Wharf: a scripted agent that behaves and misbehaves on command, a harness around the real binary, an
-//! ACP client, a REST client, a source of odd frames, and helpers to inspect processes and to compare transcripts.
+//! Test tools for Wharf: a scripted agent that behaves and misbehaves on command, a harness around
+//! the real binary, an ACP client, a REST client, a source of odd frames, and helpers to inspect
+//! processes and to compare transcripts.
 //!
 //! Nothing here is part of the product. Every wait ends by an event or fails at its limit.
 #![expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")]
@@ -23,5 +24,6 @@ pub mod small_disk;
 
 use std::time::Duration;
 
-/// The time that a test waits for something that should happen at once: far longer than any delay of a busy machine.
+/// The time that a test waits for something that should happen at once: far longer than any delay
+/// of a busy machine.
 pub const WAIT_LIMIT: Duration = Duration::from_secs(20);

@@ -21,7 +21,8 @@ impl Normaliser {
         self.names.insert(id.to_owned(), format!("<{name}>"));
     }
 
-    /// Normalises every string of the value; object keys stay. Numeric times become 0, recognised by their keys.
+    /// Normalises every string of the value; object keys stay. Numeric times become 0, recognised
+    /// by their keys.
     pub fn normalise_value(&mut self, value: &Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.normalise_text(text)),
@@ -38,7 +39,8 @@ impl Normaliser {
         }
     }
 
-    /// Replaces the ids of sessions, clients and prompts, UUIDs, event ids, times and named ids anywhere in the text.
+    /// Replaces the ids of sessions, clients and prompts, UUIDs, event ids, times and named ids
+    /// anywhere in the text.
     pub fn normalise_text(&mut self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;

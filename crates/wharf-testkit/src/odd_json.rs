@@ -1,7 +1,8 @@
-//! Frames that are valid JSON-RPC in unusual spellings, which a host would change by serialising them again.
+//! Frames that are valid JSON-RPC in unusual spellings, which a host would change by serialising
+//! them again.
 //!
-//! A frame is made as a template: [`ID_MARK`] and [`SESSION_MARK`] mark its ids, so that a test can compute its form on either
-//! side of a host.
+//! A frame is made as a template: [`ID_MARK`] and [`SESSION_MARK`] mark its ids, so that a test can
+//! compute its form on either side of a host.
 
 use crate::random::TestRandom;
 
@@ -13,7 +14,8 @@ pub const SESSION_MARK: &str = "@SESSION_MARK@";
 /// The allowed oddities of the frames.
 #[derive(Debug, Clone, Copy)]
 pub struct OddStyle {
-    /// Allows values that common parsers refuse: half surrogate pairs, numbers beyond any range, very deep nesting.
+    /// Allows values that common parsers refuse: half surrogate pairs, numbers beyond any range,
+    /// very deep nesting.
     pub wild: bool,
     /// Allows line breaks between tokens, for transports on which a frame is more than a line.
     pub breaks: bool,

@@ -1,4 +1,5 @@
-//! Measures how long the machine held up a test, for tests of times that the documentation promises.
+//! Measures how long the machine held up a test, for tests of times that the documentation
+//! promises.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,8 +11,8 @@ use anyhow::{Result, ensure};
 /// How often the watch looks whether it runs.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Measures from its start on for how long its own thread did not run although it should have. A machine that stands still
-/// holds the host up too, and its pauses do not count as the host's.
+/// Measures from its start on for how long its own thread did not run although it should have. A
+/// machine that stands still holds the host up too, and its pauses do not count as the host's.
 #[derive(Debug)]
 pub struct PauseWatch {
     began: Instant,
@@ -48,7 +49,8 @@ impl PauseWatch {
         promised + Duration::from_micros(self.paused_micros.load(Ordering::Relaxed))
     }
 
-    /// Fails if more than the promised time has passed since the start, without the pauses of the machine.
+    /// Fails if more than the promised time has passed since the start, without the pauses of the
+    /// machine.
     pub fn expect_within(&self, promised: Duration, subject: &str) -> Result<()> {
         let took = self.began.elapsed();
         let allowed = self.allow(promised);

@@ -1,5 +1,5 @@
-//! Inspects processes: whether they run, their resource use, and their children. Waits for their end by pidfd, which
-//! reports it for any process, child or not.
+//! Inspects processes: whether they run, their resource use, and their children. Waits for their
+//! end by pidfd, which reports it for any process, child or not.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -12,13 +12,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, test_kill_process};
 
-/// The kernel's unit for times in `/proc/PID/stat`; it is 100 per second on every Linux that Rust supports.
+/// The kernel's unit for times in `/proc/PID/stat`; it is 100 per second on every Linux that Rust
+/// supports.
 const CLOCK_TICK: Duration = Duration::from_millis(10);
 
-/// The variable by which the processes of a test host are found: its keepers and agents inherit it. A host that a verb starts keeps
-/// only the variables of the locale, some paths and its own.
+/// The variable by which the processes of a test host are found: its keepers and agents inherit it.
+/// A host that a verb starts keeps only the variables of the locale, some paths and its own.
 pub const MARK_VARIABLE: &str = "LC_TEST_HOST_DIRECTORY";
-/// The pause between two rounds of kills. A process that forks while it is being killed is found in the next round.
+/// The pause between two rounds of kills. A process that forks while it is being killed is found in
+/// the next round.
 const KILL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Marks all processes that this command will start, so that [`kill_marked`] finds them.
@@ -26,14 +28,15 @@ pub fn mark_command(command: &mut Command, mark: &Path) {
     command.env(MARK_VARIABLE, mark);
 }
 
-/// Kills the processes that carry this mark, and those below them, whatever their environment. Returns the ones that are left at
-/// the limit.
+/// Kills the processes that carry this mark, and those below them, whatever their environment.
+/// Returns the ones that are left at the limit.
 pub fn kill_marked(mark: &Path, limit: Duration) -> Result<(), Vec<u32>> {
     let give_up_at = Instant::now() + limit;
     loop {
         let (keepers, others): (Vec<u32>, Vec<u32>) =
             list_marked(mark).into_iter().partition(|pid| is_keeper(*pid));
-        // A keeper is the parent of all that it keeps: without it, a process that has emptied its environment is lost.
+        // A keeper is the parent of all that it keeps: without it, a process that has emptied its
+        // environment is lost.
         let next = if others.is_empty() { keepers } else { others };
         if next.is_empty() {
             return Ok(());
@@ -91,7 +94,8 @@ pub fn wait_exit(child: &mut Child, limit: Duration) -> std::io::Result<Option<E
     child.try_wait()
 }
 
-/// Waits for the kernel to report the end of a process, at most until `give_up_at`. Returns at once if there is no such process.
+/// Waits for the kernel to report the end of a process, at most until `give_up_at`. Returns at once
+/// if there is no such process.
 fn wait_for_end(pid: u32, give_up_at: Instant) {
     let Some(process) = as_pid(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
     else {

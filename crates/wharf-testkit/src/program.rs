@@ -11,12 +11,14 @@ pub fn find_wharf() -> Result<PathBuf> {
     locate_program("WHARF_BIN", "wharf", "wharf")
 }
 
-/// Returns the scripted agent: `WHARF_SCRIPTED_AGENT_BIN`, or the one built beside the running test.
+/// Returns the scripted agent: `WHARF_SCRIPTED_AGENT_BIN`, or the one built beside the running
+/// test.
 pub fn find_scripted_agent() -> Result<PathBuf> {
     locate_program("WHARF_SCRIPTED_AGENT_BIN", "wharf-scripted-agent", "wharf-testkit")
 }
 
-/// Returns the path of a program that cargo has built beside the running one, `target/<profile>/NAME`.
+/// Returns the path of a program that cargo has built beside the running one,
+/// `target/<profile>/NAME`.
 pub fn find_beside(name: &str) -> Result<PathBuf> {
     let running = std::env::current_exe().context("finding the running program")?;
     let mut folder = running.parent().unwrap_or(Path::new("."));

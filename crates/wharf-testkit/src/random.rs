@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 pub struct TestRandom(u64);
 
 impl TestRandom {
-    /// Creates a generator with the random seed of `WHARF_WALK_SEED`, or a random one, and prints it.
+    /// Creates a generator with the random seed of `WHARF_WALK_SEED`, or a random one, and prints
+    /// it.
     #[expect(
         clippy::print_stderr,
         reason = "the random seed belongs to the output of the test, which captures only this macro"

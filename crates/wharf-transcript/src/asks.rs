@@ -1,5 +1,5 @@
-//! Asks: questions of the agent with their subject. The subject follows the tool call while the ask is open, and is frozen with
-//! the answer.
+//! Asks: questions of the agent with their subject. The subject follows the tool call while the ask
+//! is open, and is frozen with the answer.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -154,7 +154,8 @@ fn subject_of(tool: &RowTool) -> AskSubject {
     }
 }
 
-/// Returns a tool call's input as lines for a person: all that is known of a call without a command, a diff or text.
+/// Returns a tool call's input as lines for a person: all that is known of a call without a
+/// command, a diff or text.
 fn describe_input(tool: &RowTool) -> Option<String> {
     if let Some(cut) = &tool.input_cut {
         let address = cut.whole.as_deref().unwrap_or_default();
@@ -207,7 +208,8 @@ fn read_options(params: Json<'_>, texts: &TextRules) -> Result<(Vec<AskOption>, 
             Ok::<_, ReadError>(option.member(name)?.and_then(Json::text).unwrap_or_default())
         };
         let id = option.member("optionId")?.and_then(Json::text_or_number).unwrap_or_default();
-        // The id is sent back as it is, so it cannot be cut. A choice that cannot be made is not offered.
+        // The id is sent back as it is, so it cannot be cut. A choice that cannot be made is not
+        // offered.
         let bytes = json_bytes(&id);
         if found.len() >= MAX_ASK_OPTIONS || bytes > room.min(MAX_OPTION_ID_BYTES) {
             more += 1;
@@ -221,7 +223,8 @@ fn read_options(params: Json<'_>, texts: &TextRules) -> Result<(Vec<AskOption>, 
     Ok((found, more))
 }
 
-/// Returns the name of an option: the agent's, or words for its kind if the agent repeats that or gives no name.
+/// Returns the name of an option: the agent's, or words for its kind if the agent repeats that or
+/// gives no name.
 fn name_option(name: &str, kind: &str) -> String {
     let words = match kind {
         "allow_once" => "Allow once",

@@ -141,11 +141,12 @@ pub(crate) fn read_blocks(
     Ok(list)
 }
 
-/// The text of a prompt that is compared with an echo. A longer prompt is recognised by this beginning.
+/// The text of a prompt that is compared with an echo. A longer prompt is recognised by this
+/// beginning.
 pub(crate) const MAX_ECHO_BYTES: usize = 64 * 1024;
 
-/// Parts of a row. Texts that follow each other stay parts of their own; text after the last part joins it, and text that is too
-/// much for the row is kept beside it.
+/// Parts of a row. Texts that follow each other stay parts of their own; text after the last part
+/// joins it, and text that is too much for the row is kept beside it.
 #[derive(Debug, Default)]
 pub(crate) struct PartList {
     pub(crate) parts: Vec<RowPart>,
@@ -224,8 +225,8 @@ pub(crate) enum Overflow {
     More,
 }
 
-/// Appends text that is ready to be shown to a part, with at most `room` bytes more. Once a text is cut it stays cut: a later, shorter
-/// piece must not follow the gap.
+/// Appends text that is ready to be shown to a part, with at most `room` bytes more. Once a text is
+/// cut it stays cut: a later, shorter piece must not follow the gap.
 pub(crate) fn extend_text(part: &mut RowTextPart, text: &str, room: usize) -> Overflow {
     if let Some(cut) = &mut part.cut {
         cut.bytes += text.len() as u64;

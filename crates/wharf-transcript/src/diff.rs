@@ -49,8 +49,9 @@ pub(crate) fn compute_diff(file: &FileTexts<'_>, room: usize, texts: &TextRules)
     diff
 }
 
-/// Returns true if the counts of a diff are those of its lines. Texts that are too large to be compared line by line are only
-/// counted between their common beginning and end. A new file has nothing to be compared with.
+/// Returns true if the counts of a diff are those of its lines. Texts that are too large to be
+/// compared line by line are only counted between their common beginning and end. A new file has
+/// nothing to be compared with.
 pub(crate) fn has_exact_counts(diff: &FileDiff) -> bool {
     let lines = diff.added.saturating_add(diff.removed);
     let compared_bytes = diff.cut.as_ref().map_or(0, |cut| cut.bytes);

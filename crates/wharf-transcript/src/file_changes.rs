@@ -27,15 +27,17 @@ pub struct RowFileChange {
     pub at: String,
 }
 
-/// Returns the changes of files that a row tells of. Only a completed tool call has changed anything: the diffs of a running one
-/// are an intention, those of a failed, refused, cancelled or interrupted one did not happen as far as is known.
+/// Returns the changes of files that a row tells of. Only a completed tool call has changed
+/// anything: the diffs of a running one are an intention, those of a failed, refused, cancelled or
+/// interrupted one did not happen as far as is known.
 pub fn list_file_changes(row: &TranscriptRow) -> Vec<RowFileChange> {
     let RowBody::Tool(tool) = &row.body else { return Vec::new() };
     if tool.state != ToolState::Completed {
         return Vec::new();
     }
     let at = tool.ended_at.as_ref().unwrap_or(&row.changed_at);
-    // An agent that replaces a fragment by nothing sends an empty text, too: only the kind of the tool call tells.
+    // An agent that replaces a fragment by nothing sends an empty text, too: only the kind of the
+    // tool call tells.
     let deletes = tool.tool_kind.as_deref() == Some("delete");
     let changes = tool.diffs.iter().map(|diff| RowFileChange {
         path: diff.path.clone(),

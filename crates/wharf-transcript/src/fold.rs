@@ -25,8 +25,8 @@ use crate::{
     turn_end, turns, usage,
 };
 
-/// The state between two events: all that the rows of later events depend on, besides the rows themselves. It is small, so that it
-/// can be stored as a checkpoint.
+/// The state between two events: all that the rows of later events depend on, besides the rows
+/// themselves. It is small, so that it can be stored as a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fold {
     /// The epoch and seq of the last event.
@@ -280,7 +280,8 @@ fn apply_prompt(step: &mut FoldStep<'_, impl RowStore>, event: &PromptEvent) {
     }
 }
 
-/// Returns the update of a frame. The end of a chunk is not looked for: they are many, and their members are found in one walk.
+/// Returns the update of a frame. The end of a chunk is not looked for: they are many, and their
+/// members are found in one walk.
 fn open_update(frame: &Raw) -> Result<OpenValue<'_>, ReadError> {
     let update = Json::checked_before(frame.as_str()).open_at(&["params", "update"]);
     update.ok_or_else(|| ReadError::Missing("update".to_owned()))

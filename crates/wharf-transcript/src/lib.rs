@@ -1,10 +1,12 @@
 //! The transcript: a session's log as rows that people read (rules 13.1 to 13.3).
 //!
-//! [`Fold`] takes the events of a log one by one and keeps the rows in a [`RowStore`]. It does no IO, reads no clock and knows no
-//! connection: the same events give the same rows, wherever reading began and however the rows are stored.
+//! [`Fold`] takes the events of a log one by one and keeps the rows in a [`RowStore`]. It does no
+//! IO, reads no clock and knows no connection: the same events give the same rows, wherever reading
+//! began and however the rows are stored.
 //!
-//! Invariants: a row never moves and never disappears; its revision is the seq of the last event that changed it; no row has
-//! more than [`MAX_ROW_BYTES`] as JSON; text is redacted before it reaches a row, unless secrets are asked for.
+//! Invariants: a row never moves and never disappears; its revision is the seq of the last event
+//! that changed it; no row has more than [`MAX_ROW_BYTES`] as JSON; text is redacted before it
+//! reaches a row, unless secrets are asked for.
 #![cfg_attr(
     test,
     expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")

@@ -1,5 +1,5 @@
-//! The sizes of rows. A row has at most 64 KiB as JSON, in which a character takes at most twice its bytes: control
-//! characters, which JSON spells with six, never reach a row.
+//! The sizes of rows. A row has at most 64 KiB as JSON, in which a character takes at most twice
+//! its bytes: control characters, which JSON spells with six, never reach a row.
 
 /// The most bytes of a row as JSON.
 pub const MAX_ROW_BYTES: usize = 64 * 1024;
@@ -19,8 +19,8 @@ pub(crate) const MAX_INPUT_BYTES: usize = 4 * 1024;
 pub(crate) const MAX_DIFF_BYTES: usize = 8 * 1024;
 /// A longer line of a diff is cut.
 pub(crate) const MAX_DIFF_LINE_BYTES: usize = 1024;
-/// Texts that are longer than this, or have more differing lines, are not compared line by line, since the time grows with
-/// their square: the diff only counts.
+/// Texts that are longer than this, or have more differing lines, are not compared line by line,
+/// since the time grows with their square: the diff only counts.
 pub(crate) const MAX_DIFFED_BYTES: usize = 512 * 1024;
 pub(crate) const MAX_DIFFED_LINES: usize = 4_000;
 /// The unchanged lines around a change.

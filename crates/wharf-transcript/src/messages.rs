@@ -17,8 +17,8 @@ use crate::text_stream::TextStream;
 use crate::text_tail::{grow_tail, set_tail};
 use crate::{RowKey, RowNumber, RowStore};
 
-/// While a text that is cut grows, its bytes are counted in its row again when they have grown by this part: each count
-/// changes the row, which readers then take anew.
+/// While a text that is cut grows, its bytes are counted in its row again when they have grown by
+/// this part: each count changes the row, which readers then take anew.
 const CUT_COUNT_STEP: u64 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -374,7 +374,8 @@ pub(crate) fn replace_message(
     Ok(())
 }
 
-/// Returns the texts that are whole in their row and were cut before, so that a text is stored for them.
+/// Returns the texts that are whole in their row and were cut before, so that a text is stored for
+/// them.
 pub(crate) fn list_outdated(old: &[RowPart], new: &[RowPart]) -> Vec<(usize, String)> {
     let pairs = old.iter().zip(new).enumerate();
     let outdated = pairs.filter_map(|(index, pair)| match pair {

@@ -78,7 +78,8 @@ pub(crate) fn start_failed(
     add_notice(step, NoticeTopic::Restarted, NoticeLevel::Warning, &format!("{reason}; {when}"));
 }
 
-/// The session ended. The reason of a failed turn goes to the turn's end; the notice tells the session's state.
+/// The session ended. The reason of a failed turn goes to the turn's end; the notice tells the
+/// session's state.
 pub(crate) fn session_ended(step: &mut FoldStep<'_, impl RowStore>, ending: &Ending) {
     let failure = FailureText::parse(ending.message.as_deref().unwrap_or_default());
     give_reason(step, failure);
@@ -146,7 +147,8 @@ pub(crate) fn storage_continued(step: &mut FoldStep<'_, impl RowStore>) {
     add_notice(step, NoticeTopic::Continued, NoticeLevel::Info, "The log can be written again");
 }
 
-/// Tells settings whose value differs from the one that was known. The first report of a setting is no change.
+/// Tells settings whose value differs from the one that was known. The first report of a setting is
+/// no change.
 pub(crate) fn settings_changed(step: &mut FoldStep<'_, impl RowStore>, settings: &[AgentSetting]) {
     for setting in settings {
         let (what, name) = match setting.of {

@@ -5,8 +5,9 @@ use std::path::{Component, Path, PathBuf};
 use crate::limits::MAX_PATH_BYTES;
 use crate::text_rules::TextRules;
 
-/// Returns the path as it is shown: relative if it lies in the session's directory, otherwise absolute. Links are not followed:
-/// the fold reads no disk. A path with control characters is always absolute, since it is not the path that is shown.
+/// Returns the path as it is shown: relative if it lies in the session's directory, otherwise
+/// absolute. Links are not followed: the fold reads no disk. A path with control characters is
+/// always absolute, since it is not the path that is shown.
 pub(crate) fn show_path(texts: &TextRules, path: &str) -> String {
     let path = path
         .strip_prefix("file://")
@@ -24,8 +25,9 @@ pub(crate) fn show_path(texts: &TextRules, path: &str) -> String {
     }
 }
 
-/// Returns true if a path that [`show_path`] returned does not lie in the session's directory, or if that cannot be told. Cutting
-/// and redacting a path leave its beginning, so they do not change the answer.
+/// Returns true if a path that [`show_path`] returned does not lie in the session's directory, or
+/// if that cannot be told. Cutting and redacting a path leave its beginning, so they do not change
+/// the answer.
 pub(crate) fn is_outside(shown: &str) -> bool {
     shown.starts_with('/') || shown.contains("://")
 }

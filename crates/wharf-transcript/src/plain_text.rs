@@ -1,4 +1,5 @@
-//! Makes an agent's text harmless for terminals: removes escape sequences, and control characters except the tab.
+//! Makes an agent's text harmless for terminals: removes escape sequences, and control characters
+//! except the tab.
 
 /// Returns the line without escape sequences and control characters.
 pub fn strip_control_characters(line: &str) -> String {
@@ -21,7 +22,8 @@ pub fn strip_control_characters(line: &str) -> String {
     out
 }
 
-/// Returns the rest after the sequence that an ESC began. A sequence without an end removes no text.
+/// Returns the rest after the sequence that an ESC began. A sequence without an end removes no
+/// text.
 fn skip_escape(rest: &str) -> &str {
     match rest.chars().next() {
         Some('[') => skip_csi(&rest[1..]),
@@ -55,8 +57,8 @@ fn skip_string(rest: &str) -> &str {
     }
 }
 
-/// Returns the length of the control character or escape sequence with which the text begins, 0 if it begins with neither, and
-/// `None` if the text ends within the sequence.
+/// Returns the length of the control character or escape sequence with which the text begins, 0 if
+/// it begins with neither, and `None` if the text ends within the sequence.
 pub(crate) fn escape_length(text: &str) -> Option<usize> {
     let first = text.chars().next()?;
     let rest = &text[first.len_utf8()..];
@@ -88,7 +90,8 @@ fn is_open_csi(rest: &str) -> bool {
     rest.bytes().all(|byte| (0x20..=0x3f).contains(&byte))
 }
 
-/// Returns true if a control string has no end yet. An ESC at the end may be the first half of its end.
+/// Returns true if a control string has no end yet. An ESC at the end may be the first half of its
+/// end.
 fn is_open_string(rest: &str) -> bool {
     match rest.find(['\u{7}', '\u{9c}', '\u{1b}']) {
         None => true,

@@ -96,7 +96,8 @@ pub(crate) fn create_row(
     number
 }
 
-/// Takes a chunk of a user's message. An echo of the prompt makes no row; other text is a prompt that the agent reports.
+/// Takes a chunk of a user's message. An echo of the prompt makes no row; other text is a prompt
+/// that the agent reports.
 pub(crate) fn user_chunk(
     step: &mut FoldStep<'_, impl RowStore>,
     update: Json<'_>,

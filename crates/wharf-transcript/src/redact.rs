@@ -47,8 +47,8 @@ pub(crate) const SECRET_PATTERNS: [SecretPattern; 21] = [
     secret_pattern("wharf_", "_", 40, true),
 ];
 
-/// A longer block is not a key. A reader that starts in the middle must look back this far to know whether it is in a
-/// key block.
+/// A longer block is not a key. A reader that starts in the middle must look back this far to know
+/// whether it is in a key block.
 pub const MAX_KEY_LINES: usize = 100;
 
 /// Removes the secrets from a text of several lines.
@@ -139,8 +139,9 @@ pub(crate) fn judge_secret(text: &[u8]) -> SecretVerdict {
     }
 }
 
-/// Returns how many bytes at the beginning of an undecided text belong to the prefix of a secret, which redaction leaves. A dash and
-/// the bytes after it are not counted: the dash may begin a private key.
+/// Returns how many bytes at the beginning of an undecided text belong to the prefix of a secret,
+/// which redaction leaves. A dash and the bytes after it are not counted: the dash may begin a
+/// private key.
 pub(crate) fn count_prefix_bytes(text: &[u8]) -> usize {
     let length =
         |prefix: &[u8]| prefix.iter().take_while(|byte| **byte != b'-').count().min(text.len());

@@ -1,7 +1,8 @@
 //! Keeps rows below their limit (rule 13.1).
 //!
-//! Each text of a row has a limit of its own, so a row is far below the limit of all but for an agent that fills many of them. The
-//! size is estimated first, by lengths alone; only a row that may be too large is measured.
+//! Each text of a row has a limit of its own, so a row is far below the limit of all but for an
+//! agent that fills many of them. The size is estimated first, by lengths alone; only a row that
+//! may be too large is measured.
 
 use wharf_api::{AskSubject, FileDiff, RowActor, RowAsk, RowBody, RowPart, RowTool, TranscriptRow};
 
@@ -19,8 +20,8 @@ const SHORT_TEXT_BYTES: usize = 1024;
 /// The members of a row, or of an object in it, without their texts.
 const MEMBER_BYTES: usize = 256;
 
-/// Leaves out what makes a row larger than its limit. Returns the whole texts that are to be kept, by the name of their part; `None`
-/// if the row is not too large.
+/// Leaves out what makes a row larger than its limit. Returns the whole texts that are to be kept,
+/// by the name of their part; `None` if the row is not too large.
 pub(crate) fn fit_row(row: &mut TranscriptRow) -> Option<Vec<(String, String)>> {
     if estimate_bytes(row) <= MAX_ROW_BYTES || json_bytes(row) <= MAX_ROW_BYTES {
         return None;
@@ -63,7 +64,8 @@ fn shorten(name: &mut Option<String>) {
     }
 }
 
-/// Shortens a tool call: first its input, then links, then lines of diffs, then output. The whole input and output are kept.
+/// Shortens a tool call: first its input, then links, then lines of diffs, then output. The whole
+/// input and output are kept.
 fn shorten_tool(tool: &mut RowTool, row_id: &str, round: usize) -> Option<(String, String)> {
     match round {
         0 => {
@@ -98,7 +100,8 @@ fn clear_lines(diff: &mut FileDiff) {
     cut.bytes = cut.bytes.max(lines as u64);
 }
 
-/// Shortens an ask. Its options stay, since they are to be chosen from, and so do paths outside of the session's directory.
+/// Shortens an ask. Its options stay, since they are to be chosen from, and so do paths outside of
+/// the session's directory.
 fn shorten_ask(ask: &mut RowAsk, round: usize) {
     let subject = &mut ask.subject;
     match round {

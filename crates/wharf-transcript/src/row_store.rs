@@ -8,7 +8,8 @@ use wharf_api::TranscriptRow;
 #[serde(transparent)]
 pub struct RowNumber(pub u64);
 
-/// A name by which the fold finds a row again: late updates name a tool call or a message, not a row.
+/// A name by which the fold finds a row again: late updates name a tool call or a message, not a
+/// row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RowKey {
     /// A tool call of the agent's n-th start. Agents use their ids again after a restart.
@@ -43,7 +44,8 @@ pub struct Blob {
     pub bytes: Vec<u8>,
 }
 
-/// The rows of one session. A store that fails to read returns `None`, keeps its error for its owner, and stays usable.
+/// The rows of one session. A store that fails to read returns `None`, keeps its error for its
+/// owner, and stays usable.
 pub trait RowStore {
     /// Adds the next row.
     fn push(&mut self, number: RowNumber, row: TranscriptRow);

@@ -1,9 +1,10 @@
-//! Makes streamed text safe to show, piece by piece: removes escape sequences and control characters, and redacts secrets as
-//! the line view does (rule 10.6).
+//! Makes streamed text safe to show, piece by piece: removes escape sequences and control
+//! characters, and redacts secrets as the line view does (rule 10.6).
 //!
-//! Text that could be the beginning of something to remove is held back, so that nothing shown has to be taken back. At most
-//! [`MAX_HELD_BYTES`] are held; text that stays undecided for longer is shown. The prefix by which a secret is known (`ghp_`) stays
-//! when the secret is removed, so it is shown at once: many words of ordinary text begin like one.
+//! Text that could be the beginning of something to remove is held back, so that nothing shown has
+//! to be taken back. At most [`MAX_HELD_BYTES`] are held; text that stays undecided for longer is
+//! shown. The prefix by which a secret is known (`ghp_`) stays when the secret is removed, so it is
+//! shown at once: many words of ordinary text begin like one.
 
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +71,8 @@ impl TextFilter {
         *self = Self::new(self.secrets);
     }
 
-    /// Appends the text that is held back to `out`, though more may come. A secret or a private key that has begun stays hidden.
+    /// Appends the text that is held back to `out`, though more may come. A secret or a private key
+    /// that has begun stays hidden.
     pub(crate) fn flush(&mut self, out: &mut String) {
         let escape = std::mem::take(&mut self.escape);
         let mut text = std::mem::take(&mut self.held);
@@ -78,7 +80,8 @@ impl TextFilter {
         self.scan_held(&text, true, out);
     }
 
-    /// Returns true if the next piece may be the rest of a secret, of a private key or of an escape sequence.
+    /// Returns true if the next piece may be the rest of a secret, of a private key or of an escape
+    /// sequence.
     pub(crate) const fn is_undecided(&self) -> bool {
         self.secret.is_some()
             || self.key_lines > 0
@@ -86,7 +89,8 @@ impl TextFilter {
             || !self.escape.is_empty()
     }
 
-    /// Takes text without control characters. They go first: a secret with an escape sequence in it is a secret.
+    /// Takes text without control characters. They go first: a secret with an escape sequence in it
+    /// is a secret.
     fn push_clean(&mut self, piece: &str, out: &mut String) {
         if self.held.is_empty() {
             let done = self.scan(piece, false, out);
@@ -99,8 +103,8 @@ impl TextFilter {
         }
     }
 
-    /// Judges text that begins with the held one, and leaves out what is shown already. That is a part of the first word, so that
-    /// every verdict begins with it.
+    /// Judges text that begins with the held one, and leaves out what is shown already. That is a
+    /// part of the first word, so that every verdict begins with it.
     fn scan_held(&mut self, text: &str, is_end: bool, out: &mut String) -> usize {
         let begin = out.len();
         let done = self.scan(text, is_end, out);
@@ -120,7 +124,8 @@ impl TextFilter {
         }
     }
 
-    /// Returns the text without control characters and escape sequences, and keeps a sequence whose end has not come.
+    /// Returns the text without control characters and escape sequences, and keeps a sequence whose
+    /// end has not come.
     fn strip_control(&mut self, text: &str, is_end: bool) -> String {
         let mut clean = String::with_capacity(text.len());
         let mut at = 0;
@@ -305,14 +310,16 @@ fn count_plain(bytes: &[u8]) -> usize {
         .unwrap_or(bytes.len())
 }
 
-/// Returns true if the text may have a control character. Blocks are looked at without a branch for each byte.
+/// Returns true if the text may have a control character. Blocks are looked at without a branch for
+/// each byte.
 fn has_control(text: &str) -> bool {
     text.as_bytes()
         .chunks(64)
         .any(|block| block.iter().fold(false, |found, byte| found | may_begin_control(*byte)))
 }
 
-/// Returns true for control characters but the tab and the line break. `0xc2` begins those above U+007F.
+/// Returns true for control characters but the tab and the line break. `0xc2` begins those above
+/// U+007F.
 const fn may_begin_control(byte: u8) -> bool {
     matches!(byte, 0..=8 | 11..=31 | 127 | 0xc2)
 }

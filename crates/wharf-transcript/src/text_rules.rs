@@ -1,5 +1,5 @@
-//! The rules by which an agent's text becomes text of a row: without control characters, and without secrets unless they are
-//! asked for.
+//! The rules by which an agent's text becomes text of a row: without control characters, and
+//! without secrets unless they are asked for.
 
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +60,8 @@ impl TextRules {
         shown
     }
 
-    /// Returns the end of a text as it can be shown, at most `longest` bytes. A private key that begins above them is hidden.
+    /// Returns the end of a text as it can be shown, at most `longest` bytes. A private key that
+    /// begins above them is hidden.
     pub(crate) fn filter_end(&self, text: &str, longest: usize) -> String {
         let start =
             text.ceil_char_boundary(text.len().saturating_sub(MAX_FILTERED_BYTES.max(longest)));
@@ -69,7 +70,8 @@ impl TextRules {
         shown
     }
 
-    /// Returns the last lines of a text that still grows, at most `longest` bytes. A secret that may have begun at its end is held back.
+    /// Returns the last lines of a text that still grows, at most `longest` bytes. A secret that
+    /// may have begun at its end is held back.
     fn filter_unfinished_end(&self, text: &str, longest: usize) -> String {
         let start =
             text.ceil_char_boundary(text.len().saturating_sub(MAX_FILTERED_BYTES.max(longest)));
@@ -99,8 +101,9 @@ impl TextRules {
         join_lines(&self.filter_read(text, longest), longest)
     }
 
-    /// Filters as much of a text as `longest` bytes of it need. The rest need not be looked at, but a secret at the cut has to be
-    /// seen whole: text that may be the beginning of one is left out with the rest.
+    /// Filters as much of a text as `longest` bytes of it need. The rest need not be looked at, but
+    /// a secret at the cut has to be seen whole: text that may be the beginning of one is left out
+    /// with the rest.
     fn filter_read(&self, text: &str, longest: usize) -> String {
         let end = text.floor_char_boundary(longest.saturating_mul(4).max(4096));
         let mut filter = self.new_filter();
@@ -127,7 +130,8 @@ pub fn show_in_one_line(text: &str) -> String {
     TextRules::default().summarise(text)
 }
 
-/// Returns the last lines of a text that still grows, at most `longest` bytes, without control characters.
+/// Returns the last lines of a text that still grows, at most `longest` bytes, without control
+/// characters.
 pub fn show_unfinished_end(text: &str, longest: usize, secrets: Secrets) -> String {
     TextRules::new(secrets).filter_unfinished_end(text, longest)
 }

@@ -1,4 +1,5 @@
-//! A text that comes piece by piece, as chunks of JSON strings: it becomes shown text however it is cut.
+//! A text that comes piece by piece, as chunks of JSON strings: it becomes shown text however it is
+//! cut.
 
 use serde::{Deserialize, Serialize};
 use wharf_json::{CutPair, TextChunk};
@@ -55,13 +56,15 @@ impl TextStream {
         self.filter.finish(out);
     }
 
-    /// Returns true if the next piece may be the rest of a secret, of an escape sequence or of a character.
+    /// Returns true if the next piece may be the rest of a secret, of an escape sequence or of a
+    /// character.
     pub(crate) const fn is_undecided(&self) -> bool {
         self.filter.is_undecided() || self.pair.is_open()
     }
 }
 
-/// Returns the text without the replacement of half a character at its end, which waits for the other half.
+/// Returns the text without the replacement of half a character at its end, which waits for the
+/// other half.
 fn without_half(text: &str, pair: CutPair) -> &str {
     if pair.is_open() { text.strip_suffix('\u{fffd}').unwrap_or(text) } else { text }
 }

@@ -1,12 +1,15 @@
-//! The end of a text that is too large for its row. It depends on the whole text only, however many pieces that came in.
+//! The end of a text that is too large for its row. It depends on the whole text only, however many
+//! pieces that came in.
 
 use wharf_api::RowCut;
 
-/// The end of a text has one to two of these, so that a text which grows loses a block now and then, not a character each time.
+/// The end of a text has one to two of these, so that a text which grows loses a block now and
+/// then, not a character each time.
 const BLOCK_BYTES: usize = 2 * 1024;
 
-/// Appends text to the end of a text that is cut. `head` are the bytes that the row shows of its beginning, and `whole` those of the
-/// whole text with this piece. Returns true if the tail has lost its beginning.
+/// Appends text to the end of a text that is cut. `head` are the bytes that the row shows of its
+/// beginning, and `whole` those of the whole text with this piece. Returns true if the tail has
+/// lost its beginning.
 pub(crate) fn grow_tail(cut: &mut RowCut, head: usize, whole: u64, piece: &str) -> bool {
     let tail = cut.tail.get_or_insert_default();
     tail.push_str(piece);

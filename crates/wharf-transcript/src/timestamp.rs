@@ -13,8 +13,8 @@ pub fn format_timestamp_in_seconds(at: Millis) -> String {
     format_instant(at, SecondsFormat::Secs)
 }
 
-/// Reads an instant with any offset and any number of decimals. Returns `None` for other text, for days that do not exist
-/// and for instants before 1970.
+/// Reads an instant with any offset and any number of decimals. Returns `None` for other text, for
+/// days that do not exist and for instants before 1970.
 pub fn parse_timestamp(text: &str) -> Option<Millis> {
     let at = DateTime::parse_from_rfc3339(text).ok()?;
     u64::try_from(at.timestamp_millis()).ok().map(Millis)

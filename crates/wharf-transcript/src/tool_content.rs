@@ -127,8 +127,8 @@ fn add_diff(found: &mut ToolContent, item: Json<'_>, texts: &TextRules) -> Resul
 }
 
 impl ToolContent {
-    /// Puts the content into the row of its tool call. Diffs stay if there are no new ones: agents show the diff before the edit,
-    /// and only a word after it.
+    /// Puts the content into the row of its tool call. Diffs stay if there are no new ones: agents
+    /// show the diff before the edit, and only a word after it.
     pub(crate) fn put_into(self, tool: &mut RowTool, row_id: &str) -> PlacedContent {
         let outdated = list_outdated(&tool.parts, &self.parts.parts);
         tool.parts = self.parts.parts;
@@ -220,7 +220,8 @@ impl AddedContent {
     }
 }
 
-/// Appends a text that is ready to be shown to the last part of a tool call, or adds it as a part of its own after other content.
+/// Appends a text that is ready to be shown to the last part of a tool call, or adds it as a part
+/// of its own after other content.
 pub(crate) fn append_text(
     parts: &mut Vec<RowPart>,
     piece: &str,
@@ -248,7 +249,8 @@ pub(crate) fn append_text(
     }
 }
 
-/// Adds diffs to those of a tool call. Returns the whole texts of those that are cut, by names that no other diff has.
+/// Adds diffs to those of a tool call. Returns the whole texts of those that are cut, by names that
+/// no other diff has.
 fn add_diffs(tool: &mut RowTool, diffs: Vec<NewDiff>, row_id: &str) -> Vec<(String, String)> {
     let mut whole_texts = Vec::new();
     for NewDiff { mut diff, whole } in
@@ -301,7 +303,8 @@ pub(crate) fn read_locations(
     Ok(found)
 }
 
-/// Puts the agent's raw input into the row: as JSON if it is small, and the command and directory that it names.
+/// Puts the agent's raw input into the row: as JSON if it is small, and the command and directory
+/// that it names.
 pub(crate) fn put_input(
     tool: &mut RowTool,
     input: Json<'_>,

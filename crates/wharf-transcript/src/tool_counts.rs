@@ -1,4 +1,5 @@
-//! Counts of tool calls for their turns and their parents: those that are open, have failed or have changed files.
+//! Counts of tool calls for their turns and their parents: those that are open, have failed or have
+//! changed files.
 
 use wharf_api::{RowBody, ToolState, TranscriptRow};
 
@@ -52,7 +53,8 @@ fn count_in_turn(step: &mut FoldStep<'_, impl RowStore>, number: RowNumber, befo
         own.files.replace(&before.files, &now.files);
         Some(own)
     } else {
-        // A call of an earlier turn may end with the turn in which it goes on, but counts nothing there.
+        // A call of an earlier turn may end with the turn in which it goes on, but counts nothing
+        // there.
         step.fold.newest_turn_mut()
     };
     if let Some(owner) =

@@ -71,7 +71,8 @@ pub(crate) fn read_exit_code(update: Json<'_>) -> Result<Option<i64>, ReadError>
     Ok(None)
 }
 
-/// Replaces the output of a tool call by a text that is ready to be shown. Without text the output stays.
+/// Replaces the output of a tool call by a text that is ready to be shown. Without text the output
+/// stays.
 pub(crate) fn set_output(tool: &mut RowTool, text: String, row_id: &str) -> Option<WholeText> {
     if text.is_empty() {
         return None;
@@ -83,8 +84,8 @@ pub(crate) fn set_output(tool: &mut RowTool, text: String, row_id: &str) -> Opti
     (is_cut || was_cut).then(|| WholeText::Set { part: OUTPUT_PART.to_owned(), text })
 }
 
-/// Appends a text that is ready to be shown to the output of a tool call. The row is the same as if all of the output had come at
-/// once.
+/// Appends a text that is ready to be shown to the output of a tool call. The row is the same as if
+/// all of the output had come at once.
 pub(crate) fn append_output(tool: &mut RowTool, piece: &str, row_id: &str) -> Option<WholeText> {
     if piece.is_empty() {
         return None;
@@ -111,7 +112,8 @@ pub(crate) fn append_output(tool: &mut RowTool, piece: &str, row_id: &str) -> Op
     Some(WholeText::Append { part, text: piece.to_owned() })
 }
 
-/// Shows a command's output: the whole, or its beginning and its end. The text must be ready to be shown.
+/// Shows a command's output: the whole, or its beginning and its end. The text must be ready to be
+/// shown.
 fn show_output(text: &str, row_id: &str, before: Option<&ToolOutput>) -> ToolOutput {
     let (exit_code, signal) = before
         .map(|output| (output.exit_code, output.signal.clone()))
@@ -134,7 +136,8 @@ fn show_output(text: &str, row_id: &str, before: Option<&ToolOutput>) -> ToolOut
     output
 }
 
-/// Shows only the last lines of an output, in a row that has no room for more. Returns the whole text if it was in the row.
+/// Shows only the last lines of an output, in a row that has no room for more. Returns the whole
+/// text if it was in the row.
 pub(crate) fn shrink_output(output: &mut ToolOutput, row_id: &str) -> Option<(String, String)> {
     let text = std::mem::take(&mut output.text);
     let missing = output.cut.as_ref().map(|cut| cut.missing_lines.unwrap_or_default());
@@ -174,7 +177,8 @@ fn gap_line(missing: u64) -> String {
 /// Returns the beginning and the end of an output that is shown with a gap.
 fn split_at_gap(text: &str, missing: u64) -> (&str, &str) {
     let gap = gap_line(missing);
-    // The output itself may have such a line. The gap is the last one that can stand after the beginning.
+    // The output itself may have such a line. The gap is the last one that can stand after the
+    // beginning.
     let end = text.floor_char_boundary(OUTPUT_HEAD_BYTES + gap.len());
     text[..end]
         .rfind(&gap)

@@ -12,7 +12,8 @@ use crate::tool_content::append_text;
 use crate::tool_output::append_output;
 use crate::{RowNumber, RowStore};
 
-/// The tool calls whose texts are followed. Beyond this number the oldest one is forgotten: its next piece is a text of its own.
+/// The tool calls whose texts are followed. Beyond this number the oldest one is forgotten: its
+/// next piece is a text of its own.
 const MAX_STREAMED_TOOLS: usize = 64;
 
 /// The texts of tool calls that may go on, by their rows.
@@ -48,7 +49,8 @@ impl OpenToolTexts {
         self.0.remove(&number).unwrap_or_default()
     }
 
-    /// Keeps the texts of a tool call. Of one that has ended only a text that may go on within a secret is kept.
+    /// Keeps the texts of a tool call. Of one that has ended only a text that may go on within a
+    /// secret is kept.
     pub(crate) fn keep(&mut self, number: RowNumber, mut texts: ToolTexts, is_open: bool) {
         for stream in [&mut texts.output, &mut texts.content] {
             stream.take_if(|stream| !is_open && !stream.is_undecided());

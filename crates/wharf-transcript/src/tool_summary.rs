@@ -46,8 +46,8 @@ pub(crate) fn summarise_tool(tool: &RowTool, texts: &TextRules) -> String {
     texts.summarise(&format!("{name}{lines}{end}"))
 }
 
-/// Returns the name of a tool call. Agents title some calls with the bare name of the tool, with a path or not at all; the
-/// command or the path is added then.
+/// Returns the name of a tool call. Agents title some calls with the bare name of the tool, with a
+/// path or not at all; the command or the path is added then.
 pub(crate) fn name_tool(tool: &RowTool, texts: &TextRules) -> String {
     let title = shorten_paths(&tool.title, &texts.cwd);
     if let Some(command) = &tool.command {

@@ -141,7 +141,8 @@ fn clean_message(text: &str, texts: &TextRules) -> String {
     texts.filter_end(text, MAX_MESSAGE_BYTES)
 }
 
-/// Adds the row that ends a turn, and ends its open tool calls. `duration_ms` is `None` for a turn that never ran.
+/// Adds the row that ends a turn, and ends its open tool calls. `duration_ms` is `None` for a turn
+/// that never ran.
 pub(crate) fn create_end_row(
     step: &mut FoldStep<'_, impl RowStore>,
     mut turn: OpenTurn,

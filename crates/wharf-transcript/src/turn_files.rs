@@ -1,4 +1,5 @@
-//! The files that a turn has changed, for its end. They follow the rule of [`list_file_changes`](crate::list_file_changes).
+//! The files that a turn has changed, for its end. They follow the rule of
+//! [`list_file_changes`](crate::list_file_changes).
 
 use serde::{Deserialize, Serialize};
 use wharf_api::FileChangeCount;

@@ -1,5 +1,5 @@
-//! Turns from their prompt to their end. Several may be open at once: an agent that queues by itself is given a prompt while it
-//! works on another one (rule 7.1).
+//! Turns from their prompt to their end. Several may be open at once: an agent that queues by
+//! itself is given a prompt while it works on another one (rule 7.1).
 
 use std::collections::BTreeSet;
 
@@ -79,7 +79,8 @@ impl Fold {
         self.turns.last_mut()
     }
 
-    /// Returns the open turn that a row belongs to. An earlier turn of the same prompt is another one.
+    /// Returns the open turn that a row belongs to. An earlier turn of the same prompt is another
+    /// one.
     pub(crate) fn turn_of_row(
         &mut self,
         number: RowNumber,
@@ -97,7 +98,8 @@ impl Fold {
     }
 }
 
-/// Takes a turn out of the open ones. Text that was held back until now belongs to the turn that is the newest before that.
+/// Takes a turn out of the open ones. Text that was held back until now belongs to the turn that is
+/// the newest before that.
 fn take_turn(step: &mut FoldStep<'_, impl RowStore>, prompt_id: &str) -> Option<OpenTurn> {
     let place = step.fold.turns.iter().position(|turn| turn.prompt_id == prompt_id)?;
     end_run(step);

@@ -1,4 +1,5 @@
-//! Tokens, context and cost as agents report them. A number that an agent does not report stays unknown.
+//! Tokens, context and cost as agents report them. A number that an agent does not report stays
+//! unknown.
 
 use serde::{Deserialize, Serialize};
 use wharf_api::{ContextUse, TokenUsage, UsageCost};
@@ -105,8 +106,8 @@ impl TokenCounter {
         self.series.add_update(kind, frame);
     }
 
-    /// Returns the usage of a turn that ran by the result of its answer, with the cost that the session
-    /// gained in it.
+    /// Returns the usage of a turn that ran by the result of its answer, with the cost that the
+    /// session gained in it.
     pub(crate) fn end_turn(
         &mut self,
         result: Option<Json<'_>>,
@@ -130,8 +131,8 @@ impl TokenCounter {
     }
 }
 
-/// Returns the cost between two reports of the session's cost so far. It is unknown if the currency changed, or if the agent began
-/// to count again. The first report counts from nothing.
+/// Returns the cost between two reports of the session's cost so far. It is unknown if the currency
+/// changed, or if the agent began to count again. The first report counts from nothing.
 fn subtract_cost(before: Option<&UsageCost>, after: &UsageCost) -> Option<UsageCost> {
     let before = match before {
         None => 0.0,

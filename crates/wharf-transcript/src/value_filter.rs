@@ -1,4 +1,5 @@
-//! JSON values of agents as rows show them: every text in them without control characters and secrets.
+//! JSON values of agents as rows show them: every text in them without control characters and
+//! secrets.
 
 use serde_json::Value;
 use wharf_json::{Json, MAX_VALUE_DEPTH};
@@ -9,8 +10,9 @@ use crate::text_rules::TextRules;
 const DEEP_PART_TEXT: &str = "…";
 
 impl TextRules {
-    /// Returns the value with each of its names and texts as it can be shown. They are filtered after their escapes are resolved:
-    /// in the source of JSON the letter of an escape may stand before a secret and hide it.
+    /// Returns the value with each of its names and texts as it can be shown. They are filtered
+    /// after their escapes are resolved: in the source of JSON the letter of an escape may stand
+    /// before a secret and hide it.
     pub(crate) fn filter_value(&self, json: Json<'_>) -> Value {
         let mut value = json.to_value();
         self.filter_at(&mut value, 0);
@@ -20,7 +22,8 @@ impl TextRules {
     fn filter_at(&self, value: &mut Value, depth: usize) {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
-            // A value that is nested more deeply is the source of JSON, in which secrets cannot be told.
+            // A value that is nested more deeply is the source of JSON, in which secrets cannot be
+            // told.
             Value::String(text)
                 if depth >= MAX_VALUE_DEPTH
                     && self.secrets.are_hidden()
@@ -39,7 +42,8 @@ impl TextRules {
         }
     }
 
-    /// Filters the items of a list. Its texts may be the lines of one text, over which a private key spans.
+    /// Filters the items of a list. Its texts may be the lines of one text, over which a private
+    /// key spans.
     fn filter_items(&self, items: &mut [Value], depth: usize) {
         let mut filter = self.new_filter();
         for item in items {

@@ -17,14 +17,15 @@ pub enum TuiEffect {
         session: String,
     },
     CloseRows,
-    /// Starts the host of this machine again; the outcome is `TuiInput::HostStarted`. Unless it is urgent, the service manager
-    /// gets some seconds to do so.
+    /// Starts the host of this machine again; the outcome is `TuiInput::HostStarted`. Unless it is
+    /// urgent, the service manager gets some seconds to do so.
     StartHost {
         is_urgent: bool,
     },
     /// Asks the host whether it is there; the outcome is `TuiInput::HostProbed`.
     ProbeHost,
-    /// Reads a file of this machine and sends it to the host for a prompt; the outcome is `TuiInput::Answer`.
+    /// Reads a file of this machine and sends it to the host for a prompt; the outcome is
+    /// `TuiInput::Answer`.
     UploadFile {
         id: CallId,
         session: String,

@@ -1,4 +1,5 @@
-//! Why a turn or a start failed, in words that say what to do (rule 19.9). The page has the same in `failures.js`.
+//! Why a turn or a start failed, in words that say what to do (rule 19.9). The page has the same in
+//! `failures.js`.
 
 use wharf_api::{
     EndCause, NoticeLevel, NoticeTopic, RowNotice, RowTurnEnd, SessionInfo, TurnOutcome,

@@ -1,4 +1,5 @@
-//! Everything that can happen to the client: keys, events of the host, answers, and the ends of programs.
+//! Everything that can happen to the client: keys, events of the host, answers, and the ends of
+//! programs.
 
 use std::time::Duration;
 
@@ -75,9 +76,11 @@ pub struct HostReady {
 pub enum StreamInput<E> {
     Connected,
     Event(E),
-    /// Nothing has come for so long that the host seems not to answer. The shell opens the stream again.
+    /// Nothing has come for so long that the host seems not to answer. The shell opens the stream
+    /// again.
     Silent,
-    /// The connection is gone. The shell tries again after `retry_in`; without it the stream is over.
+    /// The connection is gone. The shell tries again after `retry_in`; without it the stream is
+    /// over.
     Lost {
         reason: String,
         retry_in: Option<Duration>,
@@ -100,7 +103,8 @@ pub struct CallId(pub u64);
 /// The reason why a call has no answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiFailure {
-    /// The host's code; `None` if no host answered, so that it is not known whether the call had an effect.
+    /// The host's code; `None` if no host answered, so that it is not known whether the call had an
+    /// effect.
     pub code: Option<ErrorCode>,
     /// For a person.
     pub text: String,

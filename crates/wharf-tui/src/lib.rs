@@ -1,17 +1,21 @@
 //! The pure core of the full-screen terminal client.
 //!
-//! [`update`] applies one input to the state and returns the effects that it has; [`view`] draws the state. The shell
-//! (`wharf`, `tui`) reads keys and streams, carries effects out and writes frames to the terminal.
+//! [`update`] applies one input to the state and returns the effects that it has; [`view`] draws
+//! the state. The shell (`wharf`, `tui`) reads keys and streams, carries effects out and writes
+//! frames to the terminal.
 //!
-//! It is *not* where anything is read or written: there is no IO, no clock, no randomness and no runtime here. The time comes
-//! with each input, and everything about sessions comes over the public interface of the host.
+//! It is *not* where anything is read or written: there is no IO, no clock, no randomness and no
+//! runtime here. The time comes with each input, and everything about sessions comes over the
+//! public interface of the host.
 //!
 //! Invariants:
-//! - The same state gives the same picture. The cache of laid-out rows changes how fast it comes, not what it shows.
-//! - No text of an agent, a client or a host controls the terminal: it is made printable where it is laid out, and the canvas
-//!   lets no control character through.
+//! - The same state gives the same picture. The cache of laid-out rows changes how fast it comes,
+//!   not what it shows.
+//! - No text of an agent, a client or a host controls the terminal: it is made printable where it
+//!   is laid out, and the canvas lets no control character through.
 //! - Every key is in the table of `keymap`, and nowhere else.
-//! - Keys that approve something act only in the focused ask, and an ask that arrives never takes the focus.
+//! - Keys that approve something act only in the focused ask, and an ask that arrives never takes
+//!   the focus.
 //! - Nothing waits: an update that needs the host returns a call, and its answer is a later input.
 #![cfg_attr(
     test,

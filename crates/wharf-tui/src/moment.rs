@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-/// An instant. Deadlines are compared with `elapsed`, which never goes back; `unix_millis` is for the ages of things.
+/// An instant. Deadlines are compared with `elapsed`, which never goes back; `unix_millis` is for
+/// the ages of things.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     /// The time since the client started.
@@ -12,8 +13,9 @@ pub struct Moment {
     pub unix_millis: u64,
 }
 
-/// The person's time zone: the minutes by which its clocks are ahead of UTC at an instant (milliseconds since 1970). The shell
-/// knows the zone; its rules may differ from one row to the next.
+/// The person's time zone: the minutes by which its clocks are ahead of UTC at an instant
+/// (milliseconds since 1970). The shell knows the zone; its rules may differ from one row to the
+/// next.
 #[derive(Clone, Copy)]
 pub struct TimeZone(pub fn(u64) -> i32);
 

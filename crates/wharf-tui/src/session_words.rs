@@ -2,8 +2,8 @@
 
 use wharf_api::{EndCause, SessionInfo, SessionStatus};
 
-/// Returns true if the session has no agent now and the next prompt resumes it (rule 2.6). A session whose work is done is not
-/// asleep, though a prompt resumes it too.
+/// Returns true if the session has no agent now and the next prompt resumes it (rule 2.6). A
+/// session whose work is done is not asleep, though a prompt resumes it too.
 pub fn is_asleep(session: &SessionInfo) -> bool {
     let stays_away = matches!(
         session.end_reason,
@@ -12,7 +12,8 @@ pub fn is_asleep(session: &SessionInfo) -> bool {
     !session.status.is_alive() && session.resumable && !stays_away
 }
 
-/// Returns true if the agent of the session failed and the next prompt does not simply bring it back.
+/// Returns true if the agent of the session failed and the next prompt does not simply bring it
+/// back.
 pub(crate) fn has_failed(session: &SessionInfo) -> bool {
     let is_failed = matches!(session.status, SessionStatus::Error | SessionStatus::Exited);
     let is_over =

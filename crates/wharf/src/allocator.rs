@@ -8,8 +8,8 @@ const MAPPED_BLOCK_BYTES: libc::c_int = 128 << 10;
 const KEPT_HEAP_BYTES: libc::c_int = 128 << 10;
 
 /// Keeps glibc at its initial thresholds. By itself it raises them up to 32 MiB whenever a large
-/// block is freed; large messages then come from its heaps, which shrink only at their end, so that a
-/// flood costs its memory for ever.
+/// block is freed; large messages then come from its heaps, which shrink only at their end, so that
+/// a flood costs its memory for ever.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(
     unsafe_code,
@@ -28,19 +28,19 @@ pub(crate) fn keep_thresholds() {
     }
 }
 
-/// Gives the free pages of all heaps back to the system. Threads that allocate wait while their heap
-/// is looked through.
+/// Gives the free pages of all heaps back to the system. Threads that allocate wait while their
+/// heap is looked through.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "no crate that is linked calls it")]
 pub(crate) fn trim_heaps() {
-    // SAFETY: `malloc_trim` takes a number, works under the allocator's own locks, and releases free
-    // pages only.
+    // SAFETY: `malloc_trim` takes a number, works under the allocator's own locks, and releases
+    // free pages only.
     let _ = unsafe { libc::malloc_trim(0) };
 }
 
-/// Returns the size of all blocks that the program holds, modulo 4 GiB for those of the heaps and for
-/// those that are mapped one by one. Threads that allocate wait while the free blocks of their heap
-/// are counted.
+/// Returns the size of all blocks that the program holds, modulo 4 GiB for those of the heaps and
+/// for those that are mapped one by one. Threads that allocate wait while the free blocks of their
+/// heap are counted.
 ///
 /// `mallinfo2` counts further, but older systems do not have it: Wharf could not be linked there.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -1,5 +1,5 @@
-//! Changes `config.toml` in place: comments and order stay, an invalid result is refused, and a reader sees the old file or
-//! the new one.
+//! Changes `config.toml` in place: comments and order stay, an invalid result is refused, and a
+//! reader sees the old file or the new one.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -19,7 +19,8 @@ use crate::toml_mistake::describe_toml_mistake;
 /// The mode of a new file: variables of agents in it may be secrets.
 const NEW_FILE_MODE: u32 = 0o600;
 
-/// A configuration file that is being changed. Other programs that change it wait until this is dropped.
+/// A configuration file that is being changed. Other programs that change it wait until this is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct ConfigFileEditor {
     path: PathBuf,
@@ -207,7 +208,8 @@ pub(crate) fn check_text(
 /// The keys that decide where a host listens, and whether it may.
 const ADDRESS_KEYS: [&str; 5] = ["listen", "auth", "public_url", "tls.cert", "tls.key"];
 
-/// Returns true if the variable counts before a value of the file that decides whether a host can start.
+/// Returns true if the variable counts before a value of the file that decides whether a host can
+/// start.
 fn hides_value(text: &str, variable: &str) -> bool {
     let Ok(document) = text.parse::<DocumentMut>() else { return false };
     let is_set = |key: &&&str| find_item(&document, key).is_some();
@@ -221,7 +223,8 @@ fn find_item<'a>(document: &'a DocumentMut, key: &str) -> Option<&'a Item> {
     parts.try_fold(first, |item, part| item.get(part))
 }
 
-/// Returns true if the two texts of a file differ in what decides whether a host can start. A text that is not TOML differs.
+/// Returns true if the two texts of a file differ in what decides whether a host can start. A text
+/// that is not TOML differs.
 pub(crate) fn differs_in_address(before: &str, after: &str) -> bool {
     let (Ok(before), Ok(after)) = (before.parse::<DocumentMut>(), after.parse::<DocumentMut>())
     else {

@@ -9,8 +9,8 @@ use crate::format::text::to_printable;
 use crate::format::times;
 use crate::{output, session_state};
 
-/// Lists the sessions and asks whether `question` is meant. A program, which cannot be asked, has to pass `--yes`; the error
-/// begins with `reason`.
+/// Lists the sessions and asks whether `question` is meant. A program, which cannot be asked, has
+/// to pass `--yes`; the error begins with `reason`.
 pub(crate) fn confirm(
     sessions: &[SessionInfo],
     question: &str,

@@ -1,4 +1,5 @@
-//! Named hosts: `contexts.toml` beside the configuration file, for its owner alone since it may hold tokens.
+//! Named hosts: `contexts.toml` beside the configuration file, for its owner alone since it may
+//! hold tokens.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, OpenOptions};

@@ -2,8 +2,8 @@
 
 use clap::Command;
 
-/// The examples of each verb; those of a verb's own verbs are named by both words. A verb of a verb that is not here shows
-/// the examples of the verb above it.
+/// The examples of each verb; those of a verb's own verbs are named by both words. A verb of a verb
+/// that is not here shows the examples of the verb above it.
 const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "run",

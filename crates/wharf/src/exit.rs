@@ -179,7 +179,8 @@ impl Failure {
         Self::of(error).map_or(Exit::Error, |failure| failure.exit)
     }
 
-    /// Returns true if the same call will fail again: the caller has no right to it, or its subject does not exist.
+    /// Returns true if the same call will fail again: the caller has no right to it, or its subject
+    /// does not exist.
     pub(crate) fn is_lasting(error: &anyhow::Error) -> bool {
         Self::of(error).is_some_and(|failure| matches!(failure.status, Some(401 | 403 | 404)))
     }

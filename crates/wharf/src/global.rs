@@ -20,20 +20,23 @@ pub(crate) struct GlobalOptions {
     /// The state directory of the host; also WHARF_STATE_DIR [default: the XDG state directory].
     #[arg(long, value_name = "DIR", global = true, conflicts_with = "context")]
     pub(crate) state_dir: Option<PathBuf>,
-    /// The configuration file of a host that is started; also WHARF_CONFIG [default: config.toml in the XDG config directory].
+    /// The configuration file of a host that is started; also WHARF_CONFIG [default: config.toml in
+    /// the XDG config directory].
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
     /// The host at this URL instead of the one of this machine; also WHARF_URL.
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) url: Option<String>,
-    /// The token for a host at a URL: `@FILE`, or `-` for stdin. Prefer these or WHARF_TOKEN: other users of this machine can
-    /// read the arguments of a program.
+    /// The token for a host at a URL: `@FILE`, or `-` for stdin. Prefer these or WHARF_TOKEN: other
+    /// users of this machine can read the arguments of a program.
     #[arg(long, value_name = "TOKEN", global = true, allow_hyphen_values = true)]
     pub(crate) token: Option<String>,
-    /// The host with this name; see: wharf context. `local` is the one of this machine. Also WHARF_CONTEXT.
+    /// The host with this name; see: wharf context. `local` is the one of this machine. Also
+    /// WHARF_CONTEXT.
     #[arg(long, value_name = "CONTEXT", global = true)]
     pub(crate) context: Option<String>,
-    /// A PEM file with the certificates of authorities to trust for an https URL, instead of the system's; also WHARF_CA.
+    /// A PEM file with the certificates of authorities to trust for an https URL, instead of the
+    /// system's; also WHARF_CA.
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) ca: Option<PathBuf>,
     /// Send the token and all else to another machine without TLS, for everyone on the way to read.
@@ -65,7 +68,8 @@ impl GlobalOptions {
         paths::state_dir(self.state_dir.as_deref().or(variable.as_deref()))
     }
 
-    /// Returns the configuration file that is named by the flag or, unless it is empty, the variable.
+    /// Returns the configuration file that is named by the flag or, unless it is empty, the
+    /// variable.
     pub(crate) fn config_file(&self) -> Option<PathBuf> {
         let variable = || {
             std::env::var_os("WHARF_CONFIG")
@@ -169,7 +173,8 @@ impl GlobalOptions {
         Ok(HostLocator::new(self.state_dir()?, config, may_start, program))
     }
 
-    /// Connects to the host, which is started if needed and allowed. Fails if its version is not compatible.
+    /// Connects to the host, which is started if needed and allowed. Fails if its version is not
+    /// compatible.
     pub(crate) async fn connect_client(&self) -> anyhow::Result<HostClient> {
         self.connect_client_as("wharf").await
     }
@@ -202,7 +207,8 @@ impl GlobalOptions {
         Self { url: None, token: None, context, ca: None, ..self.clone() }
     }
 
-    /// Returns a command that runs this program with the same options of every verb, and these arguments.
+    /// Returns a command that runs this program with the same options of every verb, and these
+    /// arguments.
     pub(crate) fn own_command(&self, arguments: &[String]) -> anyhow::Result<Vec<String>> {
         let text =
             |path: &Path| path.to_str().map(ToOwned::to_owned).context("a path is not UTF-8");
@@ -218,8 +224,8 @@ impl GlobalOptions {
         Ok(command)
     }
 
-    /// Returns the options with which another process of this program reaches the same host without starting one, and the
-    /// token that it reads from its stdin.
+    /// Returns the options with which another process of this program reaches the same host without
+    /// starting one, and the token that it reads from its stdin.
     pub(crate) fn to_host_arguments(&self) -> anyhow::Result<(Vec<OsString>, Option<String>)> {
         let mut arguments: Vec<OsString> = vec!["--no-start".into()];
         let options = match self.choose_host()? {

@@ -1,7 +1,9 @@
-//! Decides which host a verb talks to: the one of this machine, or one at a URL, and with which token.
+//! Decides which host a verb talks to: the one of this machine, or one at a URL, and with which
+//! token.
 //!
-//! Invariant: a token goes only to the host that it was given for. In the process of an agent, which has a token and a URL of
-//! its own host in its environment, variables choose no host: only flags do.
+//! Invariant: a token goes only to the host that it was given for. In the process of an agent,
+//! which has a token and a URL of its own host in its environment, variables choose no host: only
+//! flags do.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

@@ -1,4 +1,5 @@
-//! The host's log in a file: private, rotated by size while it is written, without secrets (rule 11.3).
+//! The host's log in a file: private, rotated by size while it is written, without secrets (rule
+//! 11.3).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -17,7 +18,8 @@ const MAX_FILE_BYTES: u64 = 8 << 20;
 /// Files that are kept besides the one that is written.
 pub(crate) const OLD_FILES: u32 = 3;
 
-/// A log file. One call of `write` is one event of the log; an event that cannot be written is dropped.
+/// A log file. One call of `write` is one event of the log; an event that cannot be written is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct RotatedLogFile {
     path: PathBuf,
@@ -46,7 +48,8 @@ impl RotatedLogFile {
     fn write_event(&self, event: &[u8]) -> io::Result<()> {
         let text = redact(&String::from_utf8_lossy(event));
         let mut file = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another host may have rotated the file, or somebody moved it away. Without a new one the old one has to do.
+        // Another host may have rotated the file, or somebody moved it away. Without a new one the
+        // old one has to do.
         if !is_at_path(&file, &self.path) {
             let _ = self.reopen(&mut file);
         }
@@ -75,7 +78,8 @@ impl<'a> MakeWriter<'a> for RotatedLogFile {
     }
 }
 
-/// Writes events to a log file. Always succeeds: the subscriber would report an error to the same place.
+/// Writes events to a log file. Always succeeds: the subscriber would report an error to the same
+/// place.
 #[derive(Debug)]
 pub(crate) struct LogFileWriter<'a>(&'a RotatedLogFile);
 

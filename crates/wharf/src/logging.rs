@@ -1,4 +1,5 @@
-//! The host's log on stderr, without secrets (rule 10.6). A log that cannot be written neither ends nor delays the host.
+//! The host's log on stderr, without secrets (rule 10.6). A log that cannot be written neither ends
+//! nor delays the host.
 
 use std::any::Any;
 use std::io::{self, Write};
@@ -8,7 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing_subscriber::fmt::MakeWriter;
 use wharf_host::redact::redact;
 
-/// A pipe that says it has room takes this many bytes without waiting: POSIX's smallest `PIPE_BUF` on Linux.
+/// A pipe that says it has room takes this many bytes without waiting: POSIX's smallest `PIPE_BUF`
+/// on Linux.
 const BYTES_WITHOUT_WAITING: usize = 4_096;
 
 /// The log's writer. One call of `write` is one event of the log.
@@ -30,8 +32,9 @@ where
     }
 }
 
-/// Always succeeds. An event that cannot be written (no space, no reader, a closed terminal) or that would have to wait
-/// for a reader is dropped: the subscriber would report the error to the same place, and panic when that fails.
+/// Always succeeds. An event that cannot be written (no space, no reader, a closed terminal) or
+/// that would have to wait for a reader is dropped: the subscriber would report the error to the
+/// same place, and panic when that fails.
 impl<W: Write + AsFd> Write for LogWriter<W> {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let text = redact(&String::from_utf8_lossy(event));
@@ -49,14 +52,15 @@ impl<W: Write + AsFd> Write for LogWriter<W> {
     }
 }
 
-/// Returns false if a write would wait, as it does on a full pipe or a terminal that was stopped with Ctrl-S.
+/// Returns false if a write would wait, as it does on a full pipe or a terminal that was stopped
+/// with Ctrl-S.
 fn has_room(out: &impl AsFd) -> bool {
     let mut out = [PollFd::new(out, PollFlags::OUT)];
     poll(&mut out, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
 }
 
-/// Makes every panic an event of the log. The hook itself must not panic, which would abort the host: the log's writer
-/// never fails, and the subscriber does not report errors of its own.
+/// Makes every panic an event of the log. The hook itself must not panic, which would abort the
+/// host: the log's writer never fails, and the subscriber does not report errors of its own.
 pub(crate) fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
@@ -66,7 +70,8 @@ pub(crate) fn log_panics() {
     }));
 }
 
-/// The message, unless it was made of values: there may be anything in those, such as the text of a prompt.
+/// The message, unless it was made of values: there may be anything in those, such as the text of a
+/// prompt.
 fn panic_message(payload: &dyn Any) -> &'static str {
     payload
         .downcast_ref::<&'static str>()

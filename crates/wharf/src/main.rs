@@ -47,7 +47,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use exit::{Exit, Failure};
 use global::GlobalOptions;
 
-/// The session host for coding agents: it keeps every conversation alive, and any number of clients share it.
+/// The session host for coding agents: it keeps every conversation alive, and any number of clients
+/// share it.
 #[derive(Debug, Parser)]
 #[command(name = "wharf", version, after_help = AFTER_HELP)]
 struct Cli {

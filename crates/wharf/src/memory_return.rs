@@ -39,8 +39,8 @@ impl MemoryUse {
     }
 }
 
-/// Decides when the heaps are trimmed. Memory in use does not count, so that clients can hold memory
-/// for as long as they like, and neither does free memory that a trim could not give back.
+/// Decides when the heaps are trimmed. Memory in use does not count, so that clients can hold
+/// memory for as long as they like, and neither does free memory that a trim could not give back.
 #[derive(Debug)]
 struct TrimPolicy {
     /// The lowest unused memory after a trim, or at the start.

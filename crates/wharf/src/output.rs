@@ -1,11 +1,12 @@
-//! Printing for people and for programs that call a verb. Bytes of protocols (`bridge`, `wharf mcp`) and the host's log
-//! (`logging`) are written elsewhere.
+//! Printing for people and for programs that call a verb. Bytes of protocols (`bridge`, `wharf
+//! mcp`) and the host's log (`logging`) are written elsewhere.
 
 use std::io::{BufRead, IsTerminal, Write};
 
 use crate::format::text::to_printable_lines;
 
-/// Prints a line to stdout and flushes it, so that a waiting program sees it. A reader that is gone is not an error.
+/// Prints a line to stdout and flushes it, so that a waiting program sees it. A reader that is gone
+/// is not an error.
 pub(crate) fn print_line(text: &str) {
     let _ = try_print_line(text);
 }
@@ -101,7 +102,8 @@ pub(crate) fn print_error(error: &anyhow::Error) {
     let _ = write_error(&mut std::io::stderr().lock(), error);
 }
 
-/// Writes text that may come from an agent, without control characters that a terminal would act on.
+/// Writes text that may come from an agent, without control characters that a terminal would act
+/// on.
 fn write_text(out: &mut impl Write, text: &str) -> std::io::Result<()> {
     writeln!(out, "{}", to_printable_lines(text))
 }

@@ -1,5 +1,5 @@
-//! The page `docs/cli-reference.md`: the help, the JSON and the exit codes of every verb. It is made from the code here, in
-//! a test, which compares it with the page.
+//! The page `docs/cli-reference.md`: the help, the JSON and the exit codes of every verb. It is
+//! made from the code here, in a test, which compares it with the page.
 
 mod json_shapes;
 mod schemas;
@@ -79,7 +79,8 @@ fn has_json(verb: &Command) -> bool {
     verb.get_arguments().any(|argument| argument.get_long() == Some("json"))
 }
 
-/// Returns the help as a block of text. The options of every verb are only in the help of `wharf` itself.
+/// Returns the help as a block of text. The options of every verb are only in the help of `wharf`
+/// itself.
 fn write_help(command: Command, hides_global: bool) -> String {
     let mut command = command.mut_args(|argument| {
         let is_hidden = hides_global && (argument.is_global_set() || argument.get_id() == "help");
@@ -141,8 +142,8 @@ mod tests {
         );
     }
 
-    /// An empty variable counts as unset everywhere, and clap would take it for a value that is missing. Help that shows
-    /// variables would also differ from shell to shell.
+    /// An empty variable counts as unset everywhere, and clap would take it for a value that is
+    /// missing. Help that shows variables would also differ from shell to shell.
     #[test]
     fn no_option_takes_its_value_from_a_variable_by_itself() {
         fn check(command: &clap::Command) {

@@ -46,8 +46,8 @@ impl RunningHost {
     }
 }
 
-/// Returns the address of a host. Its URL has the port, but may have a name for clients instead of the IP address, which is
-/// that of its setting `listen` (as TOML).
+/// Returns the address of a host. Its URL has the port, but may have a name for clients instead of
+/// the IP address, which is that of its setting `listen` (as TOML).
 fn find_address(url: &str, listen: Option<&str>) -> Option<SocketAddr> {
     let authority = url.trim_end_matches('/').rsplit('/').next()?;
     let port = authority.rsplit(':').next()?.parse().ok()?;

@@ -1,4 +1,5 @@
-//! Complaints about TOML files that may hold secrets: they name the position of the mistake and show none of the text there.
+//! Complaints about TOML files that may hold secrets: they name the position of the mistake and
+//! show none of the text there.
 
 use std::ops::Range;
 

@@ -1,4 +1,5 @@
-//! Finds the turn that an argument names: by its number, as the last one, or by the id of its prompt.
+//! Finds the turn that an argument names: by its number, as the last one, or by the id of its
+//! prompt.
 
 use std::str::FromStr;
 

@@ -24,7 +24,8 @@ impl Bench {
         let mut hosts = Vec::new();
         for side in self.sides::<_, [Series; 3]>(&[()]) {
             let host = self.host(side.binary)?;
-            // The first client starts the agent to learn its capabilities, which is not part of the bridge's time.
+            // The first client starts the agent to learn its capabilities, which is not part of the
+            // bridge's time.
             start_bridge(side.binary, &host)?;
             hosts.push((side, host));
         }
@@ -86,8 +87,8 @@ fn start_bridge(binary: &Binary, host: &Host) -> Result<f64> {
     Ok(took)
 }
 
-/// Returns the milliseconds that the program needs to start, print its version and exit: a little more than a
-/// start.
+/// Returns the milliseconds that the program needs to start, print its version and exit: a little
+/// more than a start.
 fn start_bare(binary: &Binary) -> Result<f64> {
     let began = Instant::now();
     command(&binary.wharf)

@@ -1,5 +1,5 @@
-//! Measures the first build: the CPU time of `cargo build --release` into an empty target directory, and the size of its
-//! binary.
+//! Measures the first build: the CPU time of `cargo build --release` into an empty target
+//! directory, and the size of its binary.
 
 use std::fs;
 use std::path::Path;
@@ -15,17 +15,20 @@ use crate::process::{cargo_command, run_checked};
 
 const TARGET_CPU_SECONDS: f64 = 450.0;
 const TARGET_BINARY_MB: f64 = 30.0;
-/// The unit of CPU times in `/proc`: Linux reports them to programs in hundredths of a second on every machine.
+/// The unit of CPU times in `/proc`: Linux reports them to programs in hundredths of a second on
+/// every machine.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Builds the default package in `dir`, which is deleted afterwards, and prints the figures beside their targets.
+/// Builds the default package in `dir`, which is deleted afterwards, and prints the figures beside
+/// their targets.
 ///
 /// The crates are fetched first, since a slow network is not part of the figures.
 pub(super) fn measure(root: &Path, dir: &Path) -> Result<()> {
     run_checked(cargo_command(root).args(["fetch", "--quiet", "--locked"]))?;
     print_progress("building for release into an empty directory");
     let (cpu_before, began) = (children_cpu_seconds()?, Instant::now());
-    // A wrapper may be a compiler cache. It is turned off, because it would make every build but the first one fast.
+    // A wrapper may be a compiler cache. It is turned off, because it would make every build but
+    // the first one fast.
     let built = run_checked(
         cargo_command(root)
             .args(["build", "--quiet", "--release", "--locked", "--target-dir"])
@@ -52,7 +55,8 @@ pub(super) fn measure(root: &Path, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the CPU time, user and system, of all child processes that have ended, with their own children.
+/// Returns the CPU time, user and system, of all child processes that have ended, with their own
+/// children.
 fn children_cpu_seconds() -> Result<f64> {
     let stat = fs::read_to_string("/proc/self/stat").context("reading /proc/self/stat")?;
     parse_children_ticks(&stat)
@@ -60,8 +64,8 @@ fn children_cpu_seconds() -> Result<f64> {
         .context("parsing /proc/self/stat")
 }
 
-/// Returns `cutime` plus `cstime`, the 16th and the 17th field. The second field is the program's name in parentheses and
-/// may contain blanks, so the fields are counted from the last parenthesis.
+/// Returns `cutime` plus `cstime`, the 16th and the 17th field. The second field is the program's
+/// name in parentheses and may contain blanks, so the fields are counted from the last parenthesis.
 fn parse_children_ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_whitespace().skip(13).map(str::parse::<u64>);

@@ -15,8 +15,8 @@ impl Bench {
         self.dir.join(format!("cold-{}", binary.name))
     }
 
-    /// Makes ended sessions of at least this many events with the program beside the binary, or with this repo's if there
-    /// is none.
+    /// Makes ended sessions of at least this many events with the program beside the binary, or
+    /// with this repo's if there is none.
     pub(super) fn make_cold_sessions(
         &self,
         binary: &Binary,
@@ -37,7 +37,8 @@ impl Bench {
         )
     }
 
-    /// Deletes files of the state directory together with SQLite's files beside them. No host may be running.
+    /// Deletes files of the state directory together with SQLite's files beside them. No host may
+    /// be running.
     pub(super) fn delete_databases(&self, binary: &Binary, names: &[&str]) {
         for name in names {
             for suffix in ["", "-wal", "-shm"] {

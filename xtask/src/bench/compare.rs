@@ -42,7 +42,8 @@ impl Bench {
     }
 }
 
-/// Returns the sides in the order of a round. Every second round is reversed, so that no binary is always the first.
+/// Returns the sides in the order of a round. Every second round is reversed, so that no binary is
+/// always the first.
 pub(super) fn in_round<T>(round: usize, sides: &mut [T]) -> Vec<&mut T> {
     let mut order: Vec<&mut T> = sides.iter_mut().collect();
     if round % 2 == 1 {
@@ -51,13 +52,14 @@ pub(super) fn in_round<T>(round: usize, sides: &mut [T]) -> Vec<&mut T> {
     order
 }
 
-/// Prints a measure: `line` has what all sides share, `sides` the figures of each binary, the new one first.
+/// Prints a measure: `line` has what all sides share, `sides` the figures of each binary, the new
+/// one first.
 pub(super) fn print_compared(line: Value, sides: impl IntoIterator<Item = Value>) {
     print_measure(compare_sides(line, sides));
 }
 
-/// Adds the figures of the new binary to the line. Those of the old one, if there is one, follow under `against`, and
-/// the ratio of each median, new to old, under `new_to_old`.
+/// Adds the figures of the new binary to the line. Those of the old one, if there is one, follow
+/// under `against`, and the ratio of each median, new to old, under `new_to_old`.
 fn compare_sides(mut line: Value, sides: impl IntoIterator<Item = Value>) -> Value {
     let mut sides = sides.into_iter();
     let new = sides.next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The baseline of a probe: the same pace over a socket whose other end is a thread that sends every byte back. Its
-//! time is the machine's.
+//! The baseline of a probe: the same pace over a socket whose other end is a thread that sends
+//! every byte back. Its time is the machine's.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-/// Measures round trips at this pace until told to stop. Returns the duration of each in microseconds.
+/// Measures round trips at this pace until told to stop. Returns the duration of each in
+/// microseconds.
 pub(super) fn measure_echoes(every: Duration, stop: &AtomicBool) -> Result<Vec<f64>> {
     let listener = TcpListener::bind("127.0.0.1:0").context("listening for the echo")?;
     let mut near = TcpStream::connect(listener.local_addr()?).context("connecting to the echo")?;

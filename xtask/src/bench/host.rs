@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use crate::process::command;
 
-/// Only a host that hangs takes so long, also on a machine with much other work. Tests hold the host to the times that it promises.
+/// Only a host that hangs takes so long, also on a machine with much other work. Tests hold the
+/// host to the times that it promises.
 const START_LIMIT: Duration = Duration::from_secs(120);
 const STOP_LIMIT: Duration = Duration::from_secs(120);
 
@@ -38,7 +39,8 @@ impl Host {
         let stderr =
             fs::File::create(dir.join("stderr")).context("making a file for the host's stderr")?;
         let mut serve = command(wharf);
-        // Settings that a developer has for hosts of their own would change what is tested and measured.
+        // Settings that a developer has for hosts of their own would change what is tested and
+        // measured.
         for (name, _) in std::env::vars_os() {
             if name.as_encoded_bytes().starts_with(b"WHARF_") {
                 serve.env_remove(name);
@@ -120,12 +122,14 @@ impl Host {
         Ok(bytes)
     }
 
-    /// Returns the CPU time of all threads so far. The agent and the keeper are other processes and do not count.
+    /// Returns the CPU time of all threads so far. The agent and the keeper are other processes and
+    /// do not count.
     pub(super) fn cpu(&self) -> Result<Duration> {
         process_cpu(self.child.id())
     }
 
-    /// Returns the bytes that the host has read so far: from files, also those in the page cache, and from sockets.
+    /// Returns the bytes that the host has read so far: from files, also those in the page cache,
+    /// and from sockets.
     pub(super) fn bytes_read(&self) -> Result<u64> {
         let io = fs::read_to_string(format!("/proc/{}/io", self.child.id()))
             .context("reading the host's counters")?;
@@ -137,7 +141,8 @@ impl Host {
         process_memory(self.child.id())
     }
 
-    /// Sends SIGINT, as an operator at a terminal would, and waits for the exit. The agents end with the host.
+    /// Sends SIGINT, as an operator at a terminal would, and waits for the exit. The agents end
+    /// with the host.
     pub(crate) fn stop(mut self) -> Result<()> {
         self.interrupt()
     }
@@ -170,7 +175,8 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // After `stop` this has no effect; after an error it cleans up. Killed at once, the host would leave its agents.
+        // After `stop` this has no effect; after an error it cleans up. Killed at once, the host
+        // would leave its agents.
         if matches!(self.child.try_wait(), Ok(None)) && !self.keeps {
             let _ = self.interrupt();
         }

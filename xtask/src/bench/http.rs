@@ -24,7 +24,8 @@ pub(super) fn send_json(host: &Host, method: &str, path: &str, body: &Value) -> 
     serde_json::from_str(&answer).with_context(|| format!("reading {answer:?}"))
 }
 
-/// Sends a request on a connection of its own and returns the connection, from which the answer can be read.
+/// Sends a request on a connection of its own and returns the connection, from which the answer can
+/// be read.
 pub(super) fn open_request(
     host: &Host,
     method: &str,

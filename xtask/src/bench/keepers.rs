@@ -1,4 +1,5 @@
-//! Measures agents that outlive the host: how long the next host takes to take them over, and what a keeper costs meanwhile.
+//! Measures agents that outlive the host: how long the next host takes to take them over, and what
+//! a keeper costs meanwhile.
 
 use std::fs;
 use std::thread;

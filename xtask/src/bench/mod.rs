@@ -1,5 +1,6 @@
-//! `cargo xtask bench` measures the binary of the `dist` profile beside a bare pipe in the same run, and beside another
-//! binary if `--against` names one. It prints one JSON line per measure on stdout.
+//! `cargo xtask bench` measures the binary of the `dist` profile beside a bare pipe in the same
+//! run, and beside another binary if `--against` names one. It prints one JSON line per measure on
+//! stdout.
 
 mod bridge;
 mod build;
@@ -54,7 +55,8 @@ const MEASURES: &[&str] = &[
     "search",
     "tui",
 ];
-/// The measure of the build itself. It runs only if it is named: it takes minutes and needs no host.
+/// The measure of the build itself. It runs only if it is named: it takes minutes and needs no
+/// host.
 const BUILD_MEASURE: &str = "build";
 /// The measure of the web page in a browser. It runs only if it is named: it takes half an hour.
 const PAGE_MEASURE: &str = "page";
@@ -84,7 +86,8 @@ struct Plan {
     long_session: u32,
     /// The number of sessions that are searched.
     searched: u32,
-    /// The seconds for which a flood is drawn, and an idle client is watched, by the full-screen client.
+    /// The seconds for which a flood is drawn, and an idle client is watched, by the full-screen
+    /// client.
     flood_seconds: u64,
     idle_seconds: u64,
     /// The number of keys that are pressed during the flood.
@@ -321,7 +324,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Measures whether a client that never reads slows a reader at full rate or costs the host memory.
+    /// Measures whether a client that never reads slows a reader at full rate or costs the host
+    /// memory.
     fn never_reading(&self) -> Result<()> {
         let traffic = Traffic::Burst {
             updates: self.plan.flood,

@@ -80,7 +80,8 @@ pub(super) fn is_chunk(message: &[u8]) -> bool {
     memmem::find(message, b"\"agent_message_chunk\"").is_some()
 }
 
-/// Returns when the agent sent this tick, in nanoseconds since 1970: the first number of 19 digits in its text.
+/// Returns when the agent sent this tick, in nanoseconds since 1970: the first number of 19 digits
+/// in its text.
 pub(super) fn sent_at(message: &[u8]) -> Option<u64> {
     let text = &message[memmem::find(message, b"\"text\":\"")?..];
     let number = text.split(|byte| !byte.is_ascii_digit()).find(|digits| digits.len() == 19)?;

@@ -1,4 +1,5 @@
-//! Measures the start of a host and its memory with thousands of ended sessions on disk, with its index and without.
+//! Measures the start of a host and its memory with thousands of ended sessions on disk, with its
+//! index and without.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-//! Measures the throughput of a stream at full rate with a reader of rows, beside the same stream with an ACP client.
+//! Measures the throughput of a stream at full rate with a reader of rows, beside the same stream
+//! with an ACP client.
 
 use std::io::Read as _;
 use std::net::TcpStream;
@@ -110,7 +111,8 @@ impl Bench {
     }
 }
 
-/// A reader of a stream of rows that looks only for the end of a turn, so that the host is measured and not its client.
+/// A reader of a stream of rows that looks only for the end of a turn, so that the host is measured
+/// and not its client.
 struct RowReader {
     stream: TcpStream,
     buffer: Vec<u8>,

@@ -1,4 +1,5 @@
-//! Measures the newest page of rows of a long session: after a restart of the host, and with all derived data deleted.
+//! Measures the newest page of rows of a long session: after a restart of the host, and with all
+//! derived data deleted.
 
 use std::time::Instant;
 
@@ -52,8 +53,8 @@ impl Bench {
         self.remove_cold_sessions()
     }
 
-    /// Lets a host add an event to the session. It takes a snapshot then, as it does every few thousand events while it
-    /// makes a log by itself.
+    /// Lets a host add an event to the session. It takes a snapshot then, as it does every few
+    /// thousand events while it makes a log by itself.
     pub(super) fn take_snapshot(&self, binary: &Binary) -> Result<()> {
         let host = Host::start(&binary.wharf, &self.agent, &self.cold_dir(binary))?;
         let path = format!("/sessions/{}", find_session(&host)?);

@@ -1,4 +1,5 @@
-//! The full-screen client on a pseudo-terminal: keys go in, and the bytes that come out are searched, not shown.
+//! The full-screen client on a pseudo-terminal: keys go in, and the bytes that come out are
+//! searched, not shown.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -82,7 +83,8 @@ impl ScreenClient {
         Ok(at)
     }
 
-    /// Waits until a text has been drawn in one piece since the last key, and returns the instant at which its bytes came.
+    /// Waits until a text has been drawn in one piece since the last key, and returns the instant
+    /// at which its bytes came.
     pub(super) fn wait_for(&mut self, text: &str) -> Result<Instant> {
         let give_up_at = Instant::now() + SHOW_LIMIT;
         let mut came_at = Instant::now();

@@ -20,8 +20,8 @@ const EVENTS_PER_SESSION: u32 = 1_000;
 const CALLS_PER_QUERY: usize = 50;
 /// How long all sessions may take to get into the index.
 const INDEX_LIMIT: Duration = Duration::from_secs(900);
-/// The queries: a word of every turn, a word of one session, several words, a phrase, the beginning of a path, and a word
-/// that no row has.
+/// The queries: a word of every turn, a word of one session, several words, a phrase, the beginning
+/// of a path, and a word that no row has.
 const QUERIES: &[(&str, &str)] = &[
     ("common", "answer"),
     ("rare", "sess_01k9t000000000000000000042"),
@@ -54,7 +54,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Starts a host on new sessions, waits until they are searched, and measures. Its directory is deleted with it.
+    /// Starts a host on new sessions, waits until they are searched, and measures. Its directory is
+    /// deleted with it.
     fn search_once(&self, wharf: &Path, dir: &Path) -> Result<SearchFigures> {
         let mut figures = SearchFigures::default();
         let host = Host::start(wharf, &self.agent, dir)?;

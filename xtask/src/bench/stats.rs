@@ -33,7 +33,8 @@ pub(super) fn percentile(sorted: &[f64], share: f64) -> f64 {
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
 }
 
-/// Rounds to three decimals below ten and to none above a thousand: more digits would not be meaningful.
+/// Rounds to three decimals below ten and to none above a thousand: more digits would not be
+/// meaningful.
 pub(super) fn round_figure(value: f64) -> f64 {
     let digits = if value.abs() >= 1_000.0 {
         0

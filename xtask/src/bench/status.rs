@@ -1,5 +1,5 @@
-//! Measures `session/status` on an idle session, during a burst and while the agent hangs, and checks that it appends
-//! nothing to the log.
+//! Measures `session/status` on an idle session, during a burst and while the agent hangs, and
+//! checks that it appends nothing to the log.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -170,8 +170,8 @@ impl Bench {
     }
 }
 
-/// Waits until a call is due and returns the instant from which it counts. Oversleeping does not count, but a call that
-/// is late because of a slow predecessor counts from its due time.
+/// Waits until a call is due and returns the instant from which it counts. Oversleeping does not
+/// count, but a call that is late because of a slow predecessor counts from its due time.
 pub(super) fn wait_until_due(due_at: Instant, last: Option<&f64>) -> Instant {
     thread::sleep(due_at.saturating_duration_since(Instant::now()));
     if last.is_some_and(|last| *last > PROBE_EVERY.as_secs_f64() * 1e6) {

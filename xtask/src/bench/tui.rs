@@ -1,5 +1,5 @@
-//! Measures the full-screen client through its terminal: opening a long session, a flood of updates, keys during the flood,
-//! and an idle client.
+//! Measures the full-screen client through its terminal: opening a long session, a flood of
+//! updates, keys during the flood, and an idle client.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,11 +21,13 @@ const TARGET_FRAMES_PER_SECOND: f64 = 30.0;
 const TARGET_FLOOD_CPU: f64 = 0.15;
 const TARGET_KEY_P99_MS: f64 = 30.0;
 const TARGET_PEAK_KIB: f64 = 60.0 * 1024.0;
-/// The streams of rows and of the sessions bring a heartbeat every 10 s each. The ages on the screen change with one of them
-/// at most once a minute, which wakes the thread that writes frames; and a heartbeat may fall on each end of the time.
+/// The streams of rows and of the sessions bring a heartbeat every 10 s each. The ages on the
+/// screen change with one of them at most once a minute, which wakes the thread that writes frames;
+/// and a heartbeat may fall on each end of the time.
 const TARGET_IDLE_WAKES_PER_MINUTE: f64 = 2.0 * 60.0 / 10.0 + 1.0 + 2.0;
 const FLOOD_INTERVAL_MICROS: u64 = 1_000;
-/// The updates of one turn: its text stays below the length at which a row is cut and not drawn any more.
+/// The updates of one turn: its text stays below the length at which a row is cut and not drawn any
+/// more.
 const UPDATES_PER_TURN: u64 = 1_500;
 /// More turns than a measurement takes; those that still wait at its end are removed.
 const FLOOD_TURNS: u32 = 40;
@@ -75,7 +77,8 @@ impl Bench {
         self.remove_cold_sessions()
     }
 
-    /// Opens a long session from the list; then, with a host of its own, lets a session flood and the client rest.
+    /// Opens a long session from the list; then, with a host of its own, lets a session flood and
+    /// the client rest.
     fn measure_client(&self, binary: &Binary, figures: &mut TuiFigures) -> Result<()> {
         let host = Host::start(&binary.wharf, &self.agent, &self.cold_dir(binary))?;
         let mut client = ScreenClient::start(&binary.wharf, &host, "")?;

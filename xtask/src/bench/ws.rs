@@ -1,5 +1,5 @@
-//! A WebSocket client with little overhead, so that a measurement on two cores is of the host and not of its client:
-//! blocking, with one buffer from which frames are borrowed.
+//! A WebSocket client with little overhead, so that a measurement on two cores is of the host and
+//! not of its client: blocking, with one buffer from which frames are borrowed.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,5 @@
-//! Rule: a number of the specification that a text cites is defined in `docs/spec`, and each number is defined once.
+//! Rule: a number of the specification that a text cites is defined in `docs/spec`, and each number
+//! is defined once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -209,7 +210,8 @@ fn in_parentheses(comment: &str) -> Vec<Cited> {
     found
 }
 
-/// Reads `7` or `7.4`, whatever punctuation follows. A version such as `1.2.3` is no number of a rule.
+/// Reads `7` or `7.4`, whatever punctuation follows. A version such as `1.2.3` is no number of a
+/// rule.
 fn read_number(word: &str) -> Option<Cited> {
     let word = word.trim_end_matches(|c: char| !c.is_alphanumeric());
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());

@@ -5,7 +5,8 @@ use anyhow::Result;
 use super::{Finding, Repo, read};
 
 const RULE: &str = "merge-conflict";
-/// The files that people write. A line of seven signs and a blank means nothing else in any of them.
+/// The files that people write. A line of seven signs and a blank means nothing else in any of
+/// them.
 const CHECKED_EXTENSIONS: [&str; 6] = ["md", "rs", "toml", "ts", "py", "sh"];
 
 pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {

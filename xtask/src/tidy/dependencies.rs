@@ -204,7 +204,8 @@ fn direct_dependencies(manifest: &Table) -> BTreeSet<String> {
         scopes.extend(targets.values().filter_map(Value::as_table));
     }
     for scope in scopes {
-        // Tests may use more: a test harness brings dependencies that the crate itself must not have.
+        // Tests may use more: a test harness brings dependencies that the crate itself must not
+        // have.
         for section in ["dependencies", "build-dependencies"] {
             for (key, value) in scope.get(section).and_then(Value::as_table).into_iter().flatten() {
                 let renamed = value.get("package").and_then(Value::as_str);
@@ -215,7 +216,8 @@ fn direct_dependencies(manifest: &Table) -> BTreeSet<String> {
     names
 }
 
-/// Maps a package to its dependencies, all versions taken together: a superset is sufficient for bans.
+/// Maps a package to its dependencies, all versions taken together: a superset is sufficient for
+/// bans.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 fn dependency_graph(lock: &str) -> Result<Graph> {

@@ -19,7 +19,8 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Returns the openings that hide their subject, with line numbers. Code blocks and questions are left out.
+/// Returns the openings that hide their subject, with line numbers. Code blocks and questions are
+/// left out.
 fn hidden_subjects(text: &str) -> Vec<(usize, &'static str)> {
     let mut found = Vec::new();
     let mut in_code = false;
@@ -47,7 +48,8 @@ fn hidden_subjects(text: &str) -> Vec<(usize, &'static str)> {
     found
 }
 
-/// Yields the sentences and table cells of a line, without the marks of headings, lists and bold text.
+/// Yields the sentences and table cells of a line, without the marks of headings, lists and bold
+/// text.
 fn sentences(line: &str) -> impl Iterator<Item = &str> {
     line.split('|')
         .flat_map(|cell| cell.split_inclusive(['.', '!', '?']))

@@ -1,5 +1,5 @@
-//! Exceptions from rules, each with its reason. The list may only shrink: an exception without a finding is itself a
-//! finding.
+//! Exceptions from rules, each with its reason. The list may only shrink: an exception without a
+//! finding is itself a finding.
 
 use std::path::Path;
 

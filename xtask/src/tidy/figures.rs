@@ -1,4 +1,5 @@
-//! `cargo xtask tidy --figures`: how plain the language of the product's code is, in numbers to compare over time.
+//! `cargo xtask tidy --figures`: how plain the language of the product's code is, in numbers to
+//! compare over time.
 
 use super::source::Source;
 use super::{Repo, type_names, words};

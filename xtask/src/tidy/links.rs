@@ -27,7 +27,8 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Returns the link targets of a document in `dir` with line numbers: relative links, and `docs/…` in running text.
+/// Returns the link targets of a document in `dir` with line numbers: relative links, and `docs/…`
+/// in running text.
 fn link_targets(dir: &Path, text: &str) -> Vec<(usize, PathBuf)> {
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {

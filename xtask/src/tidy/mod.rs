@@ -1,4 +1,5 @@
-//! `cargo xtask tidy`: the invariants of ARCHITECTURE.md and CONTRIBUTING.md that a machine can check, one rule per file.
+//! `cargo xtask tidy`: the invariants of ARCHITECTURE.md and CONTRIBUTING.md that a machine can
+//! check, one rule per file.
 
 mod banned;
 mod ceilings;

@@ -54,8 +54,8 @@ fn compare_settings(document: &str, source: &str) -> Vec<Finding> {
     findings
 }
 
-/// Returns the first literal of each row of the list, in the form of the documentation: `agents.*.env.*` is the table
-/// `agents.NAME.env`.
+/// Returns the first literal of each row of the list, in the form of the documentation:
+/// `agents.*.env.*` is the table `agents.NAME.env`.
 fn known_settings(source: &str) -> Vec<String> {
     let list = source
         .split_once(LIST)

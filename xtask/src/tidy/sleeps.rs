@@ -7,7 +7,8 @@ const RULE: &str = "sleeping-test";
 
 pub(super) fn check(source: &Source) -> Vec<Finding> {
     let calls = source.find("sleep(");
-    // A command of a shell that polls. A long sleep stands for a process that runs until the test ends it.
+    // A command of a shell that polls. A long sleep stands for a process that runs until the test
+    // ends it.
     let commands = source.text.match_indices("sleep 0.").map(|(at, _)| at);
     calls
         .chain(commands)

@@ -1,5 +1,6 @@
-//! A Rust file prepared for the rules: comments and literals are blanked and test code is marked. It is no parser: it
-//! knows comments, strings, characters and brackets, which is sufficient for the rules.
+//! A Rust file prepared for the rules: comments and literals are blanked and test code is marked.
+//! It is no parser: it knows comments, strings, characters and brackets, which is sufficient for
+//! the rules.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,8 @@ use std::path::{Path, PathBuf};
 pub(super) struct Source {
     pub(super) path: PathBuf,
     pub(super) text: String,
-    /// The text with every comment and the content of every literal replaced by spaces, with the same length and lines.
+    /// The text with every comment and the content of every literal replaced by spaces, with the
+    /// same length and lines.
     pub(super) code: String,
     /// True if the whole file is test code.
     is_test_file: bool,
@@ -66,8 +68,8 @@ fn is_test_file(path: &Path) -> bool {
     name == "tests.rs" || name.ends_with("_tests.rs") || in_dir("tests") || in_dir("benches")
 }
 
-/// Returns the ranges from `#[cfg(test)]` to the end of the following item: its closing brace, or a semicolon before
-/// any brace.
+/// Returns the ranges from `#[cfg(test)]` to the end of the following item: its closing brace, or a
+/// semicolon before any brace.
 fn test_items(code: &str) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for (start, attribute) in code.match_indices("#[cfg(test)]") {
@@ -172,8 +174,8 @@ fn raw_string(rest: &str) -> Option<usize> {
     after[hashes..].starts_with('"').then_some(hashes)
 }
 
-/// Returns the length of a string's content with its closing quote, which is hidden too so that it opens no other
-/// string.
+/// Returns the length of a string's content with its closing quote, which is hidden too so that it
+/// opens no other string.
 fn string_length(inside: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in inside.bytes().enumerate() {
@@ -187,7 +189,8 @@ fn string_length(inside: &str) -> usize {
     inside.len()
 }
 
-/// Returns the length of a character literal's content with its closing quote; `None` if the quote begins a lifetime.
+/// Returns the length of a character literal's content with its closing quote; `None` if the quote
+/// begins a lifetime.
 fn character_length(rest: &str) -> Option<usize> {
     let inside = &rest[1..];
     if let Some(after) = inside.strip_prefix('\\') {

@@ -9,14 +9,16 @@ const RULE: &str = "unique-type-name";
 
 const TYPE_KEYWORDS: &[&str] = &["struct ", "enum ", "trait ", "type ", "union "];
 
-/// How many names may still stand for several types. Lower it when you have renamed some; never raise it.
+/// How many names may still stand for several types. Lower it when you have renamed some; never
+/// raise it.
 const REMAINING_SHARED_NAMES: usize = 11;
 
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     excuse_remaining(REMAINING_SHARED_NAMES, shared_names(&repo.sources))
 }
 
-/// Returns a finding for each name that more than one file declares for others, at its second place.
+/// Returns a finding for each name that more than one file declares for others, at its second
+/// place.
 pub(super) fn shared_names(sources: &[Source]) -> Vec<Finding> {
     let mut places: BTreeMap<&str, Vec<(&Source, usize)>> = BTreeMap::new();
     for source in sources {

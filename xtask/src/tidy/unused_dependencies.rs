@@ -1,4 +1,5 @@
-//! Rule: a crate's manifest names no dependency that its code does not use, and the repo's no version that no crate takes.
+//! Rule: a crate's manifest names no dependency that its code does not use, and the repo's no
+//! version that no crate takes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +11,8 @@ use super::{Finding, Repo, read};
 
 const RULE: &str = "unused-dependency";
 
-/// Dependencies that are there for their features or macros only: the crate's folder, the dependency.
+/// Dependencies that are there for their features or macros only: the crate's folder, the
+/// dependency.
 const USED_WITHOUT_A_NAME: &[(&str, &str)] = &[];
 
 pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {

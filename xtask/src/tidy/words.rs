@@ -1,4 +1,5 @@
-//! Rule: comments and test names put their subject first. A sentence that opens with "What", "Who" or "Nobody" hides it.
+//! Rule: comments and test names put their subject first. A sentence that opens with "What", "Who"
+//! or "Nobody" hides it.
 
 use super::source::Source;
 use super::{Finding, Repo};

@@ -1,7 +1,7 @@
 //! A small agent written with the official Rust SDK, to be run behind Wharf.
 //!
-//! It repeats each prompt word by word. `ask` asks for a permission first, `read PATH` reads a file through the client,
-//! `hang` works until it is cancelled.
+//! It repeats each prompt word by word. `ask` asks for a permission first, `read PATH` reads a file
+//! through the client, `hang` works until it is cancelled.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

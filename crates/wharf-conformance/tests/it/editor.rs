@@ -1,4 +1,5 @@
-//! A client made with the SDK as its documentation shows it, with a record of everything that it receives.
+//! A client made with the SDK as its documentation shows it, with a record of everything that it
+//! receives.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,7 +71,8 @@ impl Editor {
         }
     }
 
-    /// Closes the connection as the SDK does. Fails if the SDK did not understand a received message.
+    /// Closes the connection as the SDK does. Fails if the SDK did not understand a received
+    /// message.
     pub(crate) async fn leave(self) -> Result<()> {
         let _ = self.leave.send(());
         timeout(WAIT_LIMIT, self.driver)

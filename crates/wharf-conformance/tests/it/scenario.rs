@@ -126,7 +126,8 @@ async fn check_cancels(editor: &Editor, session: &SessionId) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the session outlived its connection: it is listed, and loading it replays the conversation.
+/// Checks that the session outlived its connection: it is listed, and loading it replays the
+/// conversation.
 async fn check_return(
     editor: &Editor,
     session: &SessionId,
@@ -148,7 +149,8 @@ async fn check_return(
     Ok(())
 }
 
-/// Shares a session between two clients: messages of one reach the other, and one of them answers a permission.
+/// Shares a session between two clients: messages of one reach the other, and one of them answers a
+/// permission.
 async fn check_sharing(
     here: &Editor,
     there: &Editor,
@@ -196,7 +198,8 @@ async fn check_end(session: &SessionId, host: &TestHost) -> Result<()> {
     Ok(())
 }
 
-/// Closes the session on one of two connections, which leaves it to the other, and then on the other, which ends it.
+/// Closes the session on one of two connections, which leaves it to the other, and then on the
+/// other, which ends it.
 async fn check_close(last: Editor, other: Editor, session: &SessionId) -> Result<()> {
     other.call_method(CloseSessionRequest::new(session.clone())).await?;
     assert_eq!(last.send_prompt(session, "echo still here").await?, StopReason::EndTurn);

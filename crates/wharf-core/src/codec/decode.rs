@@ -32,7 +32,8 @@ macro_rules! read {
     }};
 }
 
-/// Reads one encoded event. An update's frame shares the body's memory; unknown kinds are kept whole.
+/// Reads one encoded event. An update's frame shares the body's memory; unknown kinds are kept
+/// whole.
 pub fn decode(body: &Bytes) -> Result<(Millis, Event), CodecError> {
     if let Some((at, update)) = decode_update(body) {
         return Ok((at, Event::Agent(update)));
@@ -188,12 +189,13 @@ struct AskMembers {
     ask: Ask,
 }
 
-/// Decodes an update on the hot path: exactly the spelling of `encode`. Returns `None` for any other spelling, which is
-/// left to the parser.
+/// Decodes an update on the hot path: exactly the spelling of `encode`. Returns `None` for any
+/// other spelling, which is left to the parser.
 ///
-/// The frame is not parsed: a line whose checksum is right holds what the host wrote, and the host scans each frame before it writes
-/// it. So a frame that is no JSON comes only from a log that was changed with its checksums, or from an earlier version, whose scanner
-/// let control bytes pass. Those are looked for here.
+/// The frame is not parsed: a line whose checksum is right holds what the host wrote, and the host
+/// scans each frame before it writes it. So a frame that is no JSON comes only from a log that was
+/// changed with its checksums, or from an earlier version, whose scanner let control bytes pass.
+/// Those are looked for here.
 fn decode_update(body: &Bytes) -> Option<(Millis, AgentEvent)> {
     let rest = body.strip_prefix(br#"{"kind":"agent_updated","at":"#)?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -205,9 +207,11 @@ fn decode_update(body: &Bytes) -> Option<(Millis, AgentEvent)> {
     let at = number.iter().fold(0, |at: u64, digit| at * 10 + u64::from(digit - b'0'));
     let rest = rest.strip_prefix(br#","update":""#)?;
     let (tag, rest) = rest.split_at(rest.iter().position(|byte| *byte == b'"')?);
-    // An update with a title or a tool call is rare and may hold escapes, so it is left to the parser.
+    // An update with a title or a tool call is rare and may hold escapes, so it is left to the
+    // parser.
     let frame = rest.strip_prefix(br#"","frame":"#)?.strip_suffix(b"}")?;
-    // The scanner of an earlier version let control bytes in names pass: whether this is JSON is left to the parser.
+    // The scanner of an earlier version let control bytes in names pass: whether this is JSON is
+    // left to the parser.
     if frame.iter().any(|byte| *byte < b' ') {
         return None;
     }

@@ -21,8 +21,8 @@ struct LineHead<'a> {
     update: Option<&'a str>,
 }
 
-/// Reads the encoded event `seq`. One that cannot be decoded counts as lost. Fails only for a snapshot of a newer version:
-/// without it the session would be another one.
+/// Reads the encoded event `seq`. One that cannot be decoded counts as lost. Fails only for a
+/// snapshot of a newer version: without it the session would be another one.
 pub fn decode_or_lost(seq: Seq, body: &Bytes) -> Result<DecodedEvent, CodecError> {
     match decode(body) {
         Ok((at, event)) => Ok(DecodedEvent { at: Some(at), event }),
@@ -57,7 +57,8 @@ fn read_word(text: &[u8]) -> Option<&str> {
     std::str::from_utf8(&text[..length]).ok().filter(|_| is_word)
 }
 
-/// Tells whether an event of this kind changes the settings of the agent. A kind that this version does not know may.
+/// Tells whether an event of this kind changes the settings of the agent. A kind that this version
+/// does not know may.
 fn find_settings_loss(head: &LineHead<'_>) -> SettingsLoss {
     match head.kind {
         "settings_changed" | "agent_started" => SettingsLoss::Certain,

@@ -1,7 +1,7 @@
 //! Events as bytes: one JSON object in one line each, payloads embedded as they are.
 //!
-//! `kind` and `at` always come first, and an update's `frame` comes last, so that the hot path can be written and
-//! read without a JSON parser.
+//! `kind` and `at` always come first, and an update's `frame` comes last, so that the hot path can
+//! be written and read without a JSON parser.
 
 mod decode;
 mod encode;

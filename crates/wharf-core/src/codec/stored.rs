@@ -1,4 +1,5 @@
-//! Types for reading a tag beside a payload that is to stay unparsed, which serde's tagged enums cannot do.
+//! Types for reading a tag beside a payload that is to stay unparsed, which serde's tagged enums
+//! cannot do.
 
 use std::sync::Arc;
 

@@ -20,7 +20,8 @@ pub enum AgentEvent {
         /// The agent's unchanged answer: modes, config options, models.
         answer: Raw,
     },
-    /// A start failed and is retried after `retry_in`: the session stays in the state starting (rule 12.5).
+    /// A start failed and is retried after `retry_in`: the session stays in the state starting
+    /// (rule 12.5).
     StartFailed {
         start: StartNo,
         exit_code: Option<i32>,
@@ -28,7 +29,8 @@ pub enum AgentEvent {
         message: Option<Arc<str>>,
         retry_in: Millis,
     },
-    /// A `session/update` of the agent, or one that Wharf made on its behalf, in the form for clients.
+    /// A `session/update` of the agent, or one that Wharf made on its behalf, in the form for
+    /// clients.
     Updated {
         update: UpdateKind,
         frame: Raw,
@@ -40,8 +42,8 @@ pub enum AgentEvent {
     /// Settings of the agent were set or reported and are current from here on (rule 12.9).
     SettingsChanged {
         settings: Vec<AgentSetting>,
-        /// True if an agent that has just started reports all of them, after the log had lost some. Omitted from the log if
-        /// false, as before this member existed.
+        /// True if an agent that has just started reports all of them, after the log had lost some.
+        /// Omitted from the log if false, as before this member existed.
         are_all: bool,
     },
     /// The agent broke the protocol in a way that is worth recording; the session goes on.
@@ -87,10 +89,12 @@ pub struct AgentTraits {
     /// True if the agent can copy a session, with its conversation so far, into a new one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fork: bool,
-    /// The meaning of the agent's token counts. `None` in logs of old versions, which did not note it.
+    /// The meaning of the agent's token counts. `None` in logs of old versions, which did not note
+    /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageMeaning>,
-    /// The kinds of content that a prompt may have. `None` in logs of old versions, which did not note them.
+    /// The kinds of content that a prompt may have. `None` in logs of old versions, which did not
+    /// note them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepts: Option<AcceptedContent>,
 }
@@ -106,7 +110,8 @@ pub struct AcceptedContent {
 }
 
 impl AgentTraits {
-    /// Returns how the agent could be brought back, if at all. Resume is preferred, since it has no replay to drop.
+    /// Returns how the agent could be brought back, if at all. Resume is preferred, since it has no
+    /// replay to drop.
     pub const fn way_back(self) -> Option<StartKind> {
         if self.resume {
             Some(StartKind::Resume)
@@ -118,7 +123,8 @@ impl AgentTraits {
     }
 }
 
-/// A setting of the agent and its current value. Ids and values are JSON text in the agent's spelling.
+/// A setting of the agent and its current value. Ids and values are JSON text in the agent's
+/// spelling.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSetting {
     pub of: SettingSpelling,
@@ -208,7 +214,8 @@ impl UpdateKind {
         matches!(self, Self::CurrentModeUpdate | Self::ConfigOptionUpdate)
     }
 
-    /// Returns true for updates that report a state, of which a joining client needs only the latest.
+    /// Returns true for updates that report a state, of which a joining client needs only the
+    /// latest.
     pub const fn is_state(self) -> bool {
         matches!(
             self,
@@ -252,6 +259,7 @@ pub enum Fault {
     ForeignSession,
     /// The agent opened asks over the limit; the extra ones are refused.
     TooManyAsks,
-    /// Faults came faster than they are logged; `detail` holds their number so far and the last one.
+    /// Faults came faster than they are logged; `detail` holds their number so far and the last
+    /// one.
     Suppressed,
 }

@@ -45,8 +45,8 @@ pub enum AskKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "how", rename_all = "snake_case", try_from = "crate::codec::StoredOutcome")]
 pub enum AskOutcome {
-    /// A client gave the first valid answer. `answer` is its response frame; the id is replaced on the way to the
-    /// agent.
+    /// A client gave the first valid answer. `answer` is its response frame; the id is replaced on
+    /// the way to the agent.
     Answered {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         option: Option<Arc<str>>,
@@ -54,7 +54,8 @@ pub enum AskOutcome {
     },
     /// Every attached controller answered with an error or `cancelled`; holds the last frame.
     Declined { answer: Raw },
-    /// A cancel, a time limit or the end of its turn closed the ask, or no attached client could handle it.
+    /// A cancel, a time limit or the end of its turn closed the ask, or no attached client could
+    /// handle it.
     Cancelled,
     /// The agent withdrew the ask.
     Withdrawn,

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Seq;
 
-/// Takes the place of events of the log that cannot be read. It is never written: the reader of the log makes it.
+/// Takes the place of events of the log that cannot be read. It is never written: the reader of the
+/// log makes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostEvents {
     /// The first of them. The last one is the event under whose number they stand.
@@ -42,8 +43,8 @@ impl SettingsLoss {
 }
 
 impl LostEvents {
-    /// Stands for a range of damaged lines. The first event of a log tells nothing of settings; the kinds of all others are
-    /// unknown.
+    /// Stands for a range of damaged lines. The first event of a log tells nothing of settings; the
+    /// kinds of all others are unknown.
     pub fn of_damage(first: Seq, last: Seq, place: &str) -> Self {
         let settings = if last > Seq(1) { SettingsLoss::Possible } else { SettingsLoss::None };
         Self { first, settings, why: format!("damaged: {place}").into() }

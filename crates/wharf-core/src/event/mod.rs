@@ -25,7 +25,8 @@ use crate::{PromptId, Raw, Sender};
 
 /// A fact of a session. The log consists of these (rule 1.1).
 ///
-/// The groups are not in the log: an encoded event has a `kind`, such as `prompt_accepted`, beside its members.
+/// The groups are not in the log: an encoded event has a `kind`, such as `prompt_accepted`, beside
+/// its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     Session(SessionEvent),
@@ -33,7 +34,8 @@ pub enum Event {
     Prompt(PromptEvent),
     Ask(AskEvent),
     Storage(StorageEvent),
-    /// An event of a kind that this version does not know. It is kept, not shown, and changes nothing.
+    /// An event of a kind that this version does not know. It is kept, not shown, and changes
+    /// nothing.
     Unknown {
         kind: Arc<str>,
         body: Raw,
@@ -114,7 +116,8 @@ impl Event {
         if let Self::Prompt(event) = self { event.step() } else { None }
     }
 
-    /// Returns true if the acknowledgement of this event, and its effects, wait for the disk (rule 1.4).
+    /// Returns true if the acknowledgement of this event, and its effects, wait for the disk (rule
+    /// 1.4).
     pub const fn wants_sync(&self) -> bool {
         match self {
             Self::Session(_) => true,

@@ -49,12 +49,13 @@ pub enum PromptEvent {
     Ended {
         prompt: PromptId,
         end: PromptEnd,
-        /// The failure for a person: the reason and the end of the agent's stderr, as [`FailureText`](crate::FailureText) joins
-        /// them. The reason is empty if the agent answered with an error, which says it. `None` in older logs.
+        /// The failure for a person: the reason and the end of the agent's stderr, as
+        /// [`FailureText`](crate::FailureText) joins them. The reason is empty if the agent
+        /// answered with an error, which says it. `None` in older logs.
         failure: Option<Arc<str>>,
     },
-    /// The host or the agent died during the turn: the prompt is queued again before all others. At most once per
-    /// prompt.
+    /// The host or the agent died during the turn: the prompt is queued again before all others. At
+    /// most once per prompt.
     Requeued { prompt: PromptId },
 }
 
@@ -87,7 +88,8 @@ impl PromptEvent {
     }
 }
 
-/// A step of a prompt from its acceptance to its end. Other events change its text, its place or its turn's end.
+/// A step of a prompt from its acceptance to its end. Other events change its text, its place or
+/// its turn's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptStep<'a> {
     /// It waits in the queue.
@@ -114,7 +116,8 @@ pub enum PromptEnd {
     Failed {
         frame: Raw,
     },
-    /// The prompt was cancelled before its turn began, or the agent did not settle in time after a cancel.
+    /// The prompt was cancelled before its turn began, or the agent did not settle in time after a
+    /// cancel.
     Cancelled,
     /// The prompt was removed from the queue by its id.
     Removed {

@@ -17,7 +17,8 @@ pub enum SessionEvent {
     Renamed { title: Option<Arc<str>>, by: Option<Sender> },
     /// A client changed the label.
     Labelled { label: Option<Arc<str>>, by: Option<Sender> },
-    /// The session was put into the archive or taken out of it; without a client if it left because it asks.
+    /// The session was put into the archive or taken out of it; without a client if it left because
+    /// it asks.
     Archived { archived: bool, by: Option<Sender> },
 }
 
@@ -38,15 +39,16 @@ pub struct Origin {
     /// The idempotency key: a repeated request with this key and the same token means this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<SpawnKey>,
-    /// The sessions whose agents led to this one, with the session that a user started first; empty for a user's own
-    /// session.
+    /// The sessions whose agents led to this one, with the session that a user started first; empty
+    /// for a user's own session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lineage: Vec<SessionId>,
-    /// The session that this one is a copy of (rule 17.10). Omitted from the log for all others, as before this member
-    /// existed.
+    /// The session that this one is a copy of (rule 17.10). Omitted from the log for all others, as
+    /// before this member existed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkSource>,
-    /// True if the log has lost its first event and it is not known which session led to this one: only admins see it.
+    /// True if the log has lost its first event and it is not known which session led to this one:
+    /// only admins see it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_scope_lost: bool,
 }
@@ -95,8 +97,8 @@ pub struct Ending {
     /// The failure for a person: the error with the tail of the agent's stderr.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Arc<str>>,
-    /// True if the start failed because the agent's user has to log in first. Omitted from the log if false, as before
-    /// this member existed.
+    /// True if the start failed because the agent's user has to log in first. Omitted from the log
+    /// if false, as before this member existed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub needs_login: bool,
 }
@@ -116,7 +118,8 @@ pub enum EndReason {
     Closed,
     /// The caller that started the session has no further work for it.
     Finished,
-    /// No client was attached for `session.idle_ttl`, or the session was idle for as long as the agent's manifest says.
+    /// No client was attached for `session.idle_ttl`, or the session was idle for as long as the
+    /// agent's manifest says.
     Idle,
     /// The idle session was put to sleep because too much memory was in use.
     Memory,

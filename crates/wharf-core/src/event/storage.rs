@@ -7,7 +7,8 @@ use crate::Raw;
 /// A fact about the session's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StorageEvent {
-    /// The log could not be written: from here on the agent is paused and prompts are refused (rule 10.5).
+    /// The log could not be written: from here on the agent is paused and prompts are refused (rule
+    /// 10.5).
     Paused { why: PauseReason },
     /// The log can be written again, and the agent continues.
     Continued,

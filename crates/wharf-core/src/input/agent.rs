@@ -36,8 +36,8 @@ pub enum AgentInput {
         /// True if the agent has just started and reports all that it has.
         are_all: bool,
     },
-    /// The agent answered the prompt. `stop_reason` is `None` for a JSON-RPC error, which comes with the end of the agent's
-    /// stderr.
+    /// The agent answered the prompt. `stop_reason` is `None` for a JSON-RPC error, which comes
+    /// with the end of the agent's stderr.
     Answered {
         prompt: PromptId,
         stop_reason: Option<Arc<str>>,
@@ -61,13 +61,15 @@ pub enum AgentInput {
 /// The cause of a failed start, as far as it decides the next step (rule 12.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartFault {
-    /// The agent's program is missing, or the adapter is unknown: a retry would fail in the same way.
+    /// The agent's program is missing, or the adapter is unknown: a retry would fail in the same
+    /// way.
     NotInstalled,
     /// The agent requires its user to log in first.
     LoginNeeded,
     /// The agent refused an earlier mode or option: a person has to decide how to continue.
     SettingRefused,
-    /// The start needs something that is missing or not allowed: a directory, the start parameters, a sandbox that suits them.
+    /// The start needs something that is missing or not allowed: a directory, the start parameters,
+    /// a sandbox that suits them.
     Impossible,
     /// The agent does not know the session that it should load or resume.
     SessionUnknown,

@@ -30,7 +30,8 @@ pub enum ClientInput {
         option: Option<Arc<str>>,
         frame: Raw,
     },
-    /// A client answered with an error or `cancelled`, which counts once every attached controller has declined.
+    /// A client answered with an error or `cancelled`, which counts once every attached controller
+    /// has declined.
     Decline {
         ask: AskId,
         by: Sender,
@@ -57,18 +58,21 @@ pub enum ClientInput {
         by: Sender,
         position: usize,
     },
-    /// Runs a queued prompt next and interrupts the running turn for it, or hands it to the agent (rule 17.3).
+    /// Runs a queued prompt next and interrupts the running turn for it, or hands it to the agent
+    /// (rule 17.3).
     SendNow {
         prompt: PromptId,
         by: Sender,
-        /// True to leave the running turn alone and give the prompt to an agent that queues by itself.
+        /// True to leave the running turn alone and give the prompt to an agent that queues by
+        /// itself.
         steer: bool,
     },
     /// Sets the session's title, label or archive mark.
     Describe(Description),
 }
 
-/// Parts of the session's description to change; `None` leaves a part as it is, `Some(None)` clears it.
+/// Parts of the session's description to change; `None` leaves a part as it is, `Some(None)` clears
+/// it.
 #[derive(Clone, Debug)]
 pub struct Description {
     pub by: Sender,
@@ -85,7 +89,8 @@ pub struct Attachment {
     pub elicits: bool,
     /// Starts the agent if the session is cold and can come back (ignored for observers).
     pub wake: bool,
-    /// True if the attachment is useless without an agent: a controller is refused if a user killed the session.
+    /// True if the attachment is useless without an agent: a controller is refused if a user killed
+    /// the session.
     pub needs_agent: bool,
 }
 
@@ -117,10 +122,11 @@ pub enum Overlap {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CancelScope {
-    /// The last seq that the caller has been shown: it did not mean another client's turn that began later.
+    /// The last seq that the caller has been shown: it did not mean another client's turn that
+    /// began later.
     pub seen: Seq,
-    /// The last seq that it had been shown a second ago, or when its connection joined. If its own turn ended later,
-    /// the cancel was meant for that one.
+    /// The last seq that it had been shown a second ago, or when its connection joined. If its own
+    /// turn ended later, the cancel was meant for that one.
     pub settled: Seq,
     /// True to end the queued prompts of all clients.
     pub clear_queue: bool,

@@ -9,7 +9,8 @@ use crate::{EndReason, PauseReason};
 pub enum LifecycleInput {
     /// Ends the session: `User`, `Closed`, `Idle` or `HostShutdown`.
     Kill { reason: EndReason },
-    /// Puts the session to sleep if it is idle and can come back; refused otherwise. The reason is `Idle` or `Memory`.
+    /// Puts the session to sleep if it is idle and can come back; refused otherwise. The reason is
+    /// `Idle` or `Memory`.
     Sleep {
         reason: EndReason,
         /// The reason in words for a person.
@@ -19,17 +20,21 @@ pub enum LifecycleInput {
     Resume,
     /// Brings an ended session back because its agent is needed, unless a user killed it.
     Wake { cause: WakeCause },
-    /// The agent of an earlier host is gone. The first input after a restore if that is known then. It comes later if the agent's
-    /// keeper answers later and the agent cannot be taken over, and after [`AgentAdopted`](Self::AgentAdopted) and the agent's last
-    /// messages if the agent has ended without a host. It changes nothing in a session that has ended, unless the log has lost the
-    /// end of a turn or of an ask.
+    /// The agent of an earlier host is gone. The first input after a restore if that is known then.
+    /// It comes later if the agent's keeper answers later and the agent cannot be taken over, and
+    /// after [`AgentAdopted`](Self::AgentAdopted) and the agent's last messages if the agent has
+    /// ended without a host. It changes nothing in a session that has ended, unless the log has
+    /// lost the end of a turn or of an ask.
     HostRestarted,
-    /// A new host has taken over the agent of an earlier one: the first input after a restore, or a later one if the agent's
-    /// keeper did not answer at once. Nothing of the agent comes before it.
+    /// A new host has taken over the agent of an earlier one: the first input after a restore, or a
+    /// later one if the agent's keeper did not answer at once. Nothing of the agent comes before
+    /// it.
     AgentAdopted {
-        /// True if the log has lost events and the agent is known to be idle: turns that seem to run have ended.
+        /// True if the log has lost events and the agent is known to be idle: turns that seem to
+        /// run have ended.
         is_idle: bool,
-        /// The agent has ended without a host. What it wrote is still to come, and it takes no prompt any more.
+        /// The agent has ended without a host. What it wrote is still to come, and it takes no
+        /// prompt any more.
         has_ended: bool,
     },
 }

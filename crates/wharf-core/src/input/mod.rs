@@ -20,8 +20,8 @@ pub enum Input {
 }
 
 impl Input {
-    /// Returns true for a request that is taken even if the log cannot be written as usual: it ends things, or the agent
-    /// waits for it. All of these are small.
+    /// Returns true for a request that is taken even if the log cannot be written as usual: it ends
+    /// things, or the agent waits for it. All of these are small.
     pub const fn cannot_wait(&self) -> bool {
         match self {
             Self::Client(input) => !matches!(

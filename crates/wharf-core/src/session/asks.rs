@@ -96,8 +96,8 @@ impl Session {
         Reply::Done
     }
 
-    /// Records a decline, which counts once every client that could answer has declined. A decline of a detached client
-    /// counts only if no attached client could answer.
+    /// Records a decline, which counts once every client that could answer has declined. A decline
+    /// of a detached client counts only if no attached client could answer.
     pub(super) fn decline(
         &mut self,
         ask: AskId,
@@ -133,9 +133,9 @@ impl Session {
         self.state.asks.get(&ask).ok_or_else(gone)
     }
 
-    /// Settles asks after a change of the attached clients: all have declined, or no client is left that could answer.
-    /// A permission waits for future clients; an elicitation is only for the attached ones, unless the settings let anyone
-    /// answer it (rule 3.11).
+    /// Settles asks after a change of the attached clients: all have declined, or no client is left
+    /// that could answer. A permission waits for future clients; an elicitation is only for the
+    /// attached ones, unless the settings let anyone answer it (rule 3.11).
     pub(super) fn review_asks(&mut self, draft: &mut Draft) {
         let open: Vec<_> = self.state.asks.values().map(|ask| (ask.id, ask.kind)).collect();
         for (ask, kind) in open {

@@ -1,5 +1,5 @@
-//! The facts of a session that decide whether it wants something from a person (chapter 14 of the specification). They
-//! are the same for every person; each person's marks are kept elsewhere.
+//! The facts of a session that decide whether it wants something from a person (chapter 14 of the
+//! specification). They are the same for every person; each person's marks are kept elsewhere.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::{
     StartNo, Status,
 };
 
-/// The longest text of a failure that is kept with the state. A reader shortens it further after redaction.
+/// The longest text of a failure that is kept with the state. A reader shortens it further after
+/// redaction.
 const MAX_TEXT_CHARS: usize = 1_000;
 
 /// The end of the newest turn, or the later death or failed start of the agent.
@@ -36,8 +37,8 @@ pub struct LastOutcome {
     pub ran_for: Option<Millis>,
 }
 
-/// The facts of a session's attention. The states are taken in this order: an open ask, a raised outcome that a person has
-/// not seen, work.
+/// The facts of a session's attention. The states are taken in this order: an open ask, a raised
+/// outcome that a person has not seen, work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttentionFacts {
     pub asks: usize,
@@ -122,7 +123,8 @@ impl State {
     }
 
     fn raised(&self) -> Option<Raised> {
-        // A person that ends the session knows its state, and an archived session is out of everybody's way.
+        // A person that ends the session knows its state, and an archived session is out of
+        // everybody's way.
         if self.archived || (!self.status.is_alive() && self.ended_by_person()) {
             return None;
         }
@@ -205,7 +207,8 @@ impl State {
         }
     }
 
-    /// Notes the end of the session: it explains the end of the turns that it cut off, or is an outcome of its own.
+    /// Notes the end of the session: it explains the end of the turns that it cut off, or is an
+    /// outcome of its own.
     pub(super) fn note_ending_outcome(&mut self, seq: Seq, at: Millis, ending: &Ending) {
         let before = self
             .outcome

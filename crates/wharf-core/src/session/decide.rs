@@ -1,5 +1,6 @@
-//! Hands each input to the part of the session that decides on it: first, without touching the session, for the events that
-//! a caller's request stands or falls with, then for all that it leads to.
+//! Hands each input to the part of the session that decides on it: first, without touching the
+//! session, for the events that a caller's request stands or falls with, then for all that it leads
+//! to.
 
 use super::{Draft, Session, asks};
 use crate::{
@@ -8,11 +9,12 @@ use crate::{
 };
 
 impl Session {
-    /// Returns the first events that [`Session::handle`] records for a request that its caller can be refused.
+    /// Returns the first events that [`Session::handle`] records for a request that its caller can
+    /// be refused.
     ///
-    /// The host writes these events before it handles the request. A log that cannot take them thereby leaves the session
-    /// as it was: there is nothing to undo. Returns no event if the request changes nothing (it is refused, or a repeat),
-    /// and for every other input.
+    /// The host writes these events before it handles the request. A log that cannot take them
+    /// thereby leaves the session as it was: there is nothing to undo. Returns no event if the
+    /// request changes nothing (it is refused, or a repeat), and for every other input.
     pub fn propose(&self, input: &Input) -> Vec<Event> {
         match input {
             Input::Client(ClientInput::Prompt(submission)) => self.propose_prompt(submission),
@@ -99,7 +101,8 @@ impl Session {
     fn decide_on_agent(&mut self, input: AgentInput, draft: &mut Draft) {
         match input {
             AgentInput::Updated { update, frame, title, tool } => {
-                // This is by far the most frequent input, with one event: reserving four would take a kilobyte.
+                // This is by far the most frequent input, with one event: reserving four would take
+                // a kilobyte.
                 draft.events.reserve_exact(1);
                 self.record(AgentEvent::Updated { update, frame, title, tool }, draft);
             }

@@ -1,4 +1,5 @@
-//! Applies events to the durable state. Never panics: a log with a damaged record folds as far as it makes sense.
+//! Applies events to the durable state. Never panics: a log with a damaged record folds as far as
+//! it makes sense.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use crate::{
     Status, StorageEvent, ToolCall, ToolCallState, UpdateKind,
 };
 
-/// The number of settled asks that are remembered, to distinguish them from unknown ones. A late answer comes within
-/// seconds, so this is ample.
+/// The number of settled asks that are remembered, to distinguish them from unknown ones. A late
+/// answer comes within seconds, so this is ample.
 const MAX_SETTLED: usize = 256;
 /// The number of open tool calls of a turn that are tracked; no working agent has as many.
 const MAX_OPEN_TOOLS: usize = 1_000;
@@ -193,7 +194,8 @@ impl State {
         }
     }
 
-    /// Starts are numbered without gaps: if the last known one is older than it should be, events are missing.
+    /// Starts are numbered without gaps: if the last known one is older than it should be, events
+    /// are missing.
     fn note_missing_starts(&mut self, expected: u64) {
         if expected > self.start.0 {
             self.settings_loss = self.settings_loss.and(SettingsLoss::Possible);

@@ -87,7 +87,8 @@ impl Session {
         self.review_asks(draft);
     }
 
-    /// Announces that a client has left. A client with another connection has not left, and its declines stay.
+    /// Announces that a client has left. A client with another connection has not left, and its
+    /// declines stay.
     fn announce_gone(&mut self, gone: Member, draft: &mut Draft) {
         if !self.live.has_other_connection(&gone.sender) {
             self.live.forget_declines_of(&gone.sender);
@@ -95,8 +96,8 @@ impl Session {
         }
     }
 
-    /// Returns the number of attached clients. The session's own agent may observe; it is not counted and does not keep
-    /// the session awake.
+    /// Returns the number of attached clients. The session's own agent may observe; it is not
+    /// counted and does not keep the session awake.
     pub fn clients(&self) -> usize {
         let own = Some(&self.state.origin.session);
         self.live
@@ -106,7 +107,8 @@ impl Session {
             .count()
     }
 
-    /// Returns true if a client is attached as a controller. The session's own agent does not count.
+    /// Returns true if a client is attached as a controller. The session's own agent does not
+    /// count.
     pub fn has_controller(&self) -> bool {
         let own = Some(&self.state.origin.session);
         self.members()

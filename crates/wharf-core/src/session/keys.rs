@@ -8,7 +8,8 @@ use wharf_json::Json;
 
 use crate::{PromptEnd, PromptId, Raw, Sender};
 
-/// The number of remembered keys. A client retries within minutes; a thousand prompts of one session take days.
+/// The number of remembered keys. A client retries within minutes; a thousand prompts of one
+/// session take days.
 const MAX_KEYS: usize = 1_000;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,8 +28,8 @@ pub(super) struct Keyed {
     pub(super) end: Option<PromptEnd>,
 }
 
-/// The sender and the content of a submission. The same user may come back on another connection, so the sender is the
-/// token, not the client.
+/// The sender and the content of a submission. The same user may come back on another connection,
+/// so the sender is the token, not the client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Said {
     /// `None` for the host's own user, who needs no token.
@@ -45,7 +46,8 @@ impl Keyed {
 }
 
 impl Keys {
-    /// Returns the submission of this sender under the key: keys of different senders are independent.
+    /// Returns the submission of this sender under the key: keys of different senders are
+    /// independent.
     pub(super) fn get(&self, key: &str, sender: &Sender) -> Option<&Keyed> {
         let own = |keyed: &Keyed| keyed.said.as_ref().is_none_or(|said| said.token == sender.token);
         self.0.iter().rev().find(|keyed| *keyed.key == *key && own(keyed))
@@ -70,8 +72,8 @@ impl Keys {
     }
 }
 
-/// Returns a digest of the prompt's content in any spelling, without the request's id and `_meta`, which differ in a
-/// retry.
+/// Returns a digest of the prompt's content in any spelling, without the request's id and `_meta`,
+/// which differ in a retry.
 fn digest(frame: &Raw) -> Arc<str> {
     let mut digest = Fnv::default();
     match Json::parse(frame.bytes())

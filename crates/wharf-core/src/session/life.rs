@@ -8,8 +8,8 @@ use crate::{
     Reply, SessionEvent, StartFault, StartKind, StartNo, Status, WakeCause,
 };
 
-/// The number of deaths of an agent without an answered prompt between them that ends the queue, which would otherwise
-/// be used up one by one.
+/// The number of deaths of an agent without an answered prompt between them that ends the queue,
+/// which would otherwise be used up one by one.
 const MAX_DEATHS: u32 = 3;
 
 impl Session {
@@ -29,8 +29,9 @@ impl Session {
         }
     }
 
-    /// Returns how the agent is started for queued prompts: with a new session if it has nothing that it could remember, or if
-    /// it cannot bring a session back (rule 12.5). A fork has its source's conversation from the start.
+    /// Returns how the agent is started for queued prompts: with a new session if it has nothing
+    /// that it could remember, or if it cannot bring a session back (rule 12.5). A fork has its
+    /// source's conversation from the start.
     fn way_on(&self) -> StartKind {
         let remembers = self.state.answered || self.state.is_copy();
         self.state
@@ -65,8 +66,9 @@ impl Session {
         }
     }
 
-    /// Returns how the agent is started for those who need it. A kill beats a start: a session that a user killed stays
-    /// dead. One that was closed comes back only for a caller, and one whose prompts are gone not for them.
+    /// Returns how the agent is started for those who need it. A kill beats a start: a session that
+    /// a user killed stays dead. One that was closed comes back only for a caller, and one whose
+    /// prompts are gone not for them.
     pub(super) fn way_to_wake(&self, cause: WakeCause) -> Result<StartKind, Refusal> {
         if !self.state.status.is_alive() && self.state.killed_by_user() {
             return Err(Refusal::Killed);
@@ -145,8 +147,8 @@ impl Session {
         );
     }
 
-    /// Is the start tried again, how and when? Only while prompts wait for it. The caller that creates the session and waits
-    /// for its first start is told at once and can try again.
+    /// Is the start tried again, how and when? Only while prompts wait for it. The caller that
+    /// creates the session and waits for its first start is told at once and can try again.
     fn next_try(&self, cause: StartFault, is_awaited: bool) -> Option<(StartKind, Millis)> {
         let is_first = self.state.agent_session.is_none();
         if self.state.queue.is_empty() || (is_first && is_awaited) {
@@ -207,7 +209,8 @@ impl Session {
         self.go_on_with_queue(draft);
     }
 
-    /// Ends the session because its agent is gone. An interrupted turn is queued again once if the settings say so.
+    /// Ends the session because its agent is gone. An interrupted turn is queued again once if the
+    /// settings say so.
     fn end_by_death(&mut self, ending: Ending, draft: &mut Draft) {
         self.abandon_asks(draft);
         self.fail_open_tools(draft);
@@ -295,8 +298,9 @@ impl Session {
         }
     }
 
-    /// Ends the agent of an idle session; the next caller that needs it wakes it (rule 2.6). Refused for a session that
-    /// works or could not come back, so nothing is lost, and for want of work (`Idle`) while a controller is attached.
+    /// Ends the agent of an idle session; the next caller that needs it wakes it (rule 2.6).
+    /// Refused for a session that works or could not come back, so nothing is lost, and for want of
+    /// work (`Idle`) while a controller is attached.
     pub(super) fn sleep(&mut self, reason: EndReason, why: Arc<str>, draft: &mut Draft) -> Reply {
         if let Some(refusal) = self.why_not_sleep(reason) {
             return Reply::Refused(refusal);
@@ -316,12 +320,14 @@ impl Session {
         (self.state.way_back().is_none() && !is_unused).then_some(Refusal::NotResumable)
     }
 
-    /// Ends a session whose agent is gone, after a restart of the host or once its keeper has answered (rule 2.7).
+    /// Ends a session whose agent is gone, after a restart of the host or once its keeper has
+    /// answered (rule 2.7).
     pub(super) fn host_restarted(&mut self, draft: &mut Draft) {
         let comes_back = self.state.way_back().is_some();
         self.abandon_asks(draft);
         self.fail_open_tools(draft);
-        // In a session that has ended, a turn is open only because the log has lost its end (rule 1.8).
+        // In a session that has ended, a turn is open only because the log has lost its end (rule
+        // 1.8).
         if comes_back
             && self.state.status.is_alive()
             && self.settings.on_restart == OnRestart::Requeue
@@ -348,9 +354,9 @@ impl Session {
         }
     }
 
-    /// Goes on with the agent that the host before this one left running (rule 2.14). Everything durable is as it was; the
-    /// deadlines, which are not logged, begin anew. The time without a host does not count as the agent's silence. An agent that
-    /// has ended gets no further prompt.
+    /// Goes on with the agent that the host before this one left running (rule 2.14). Everything
+    /// durable is as it was; the deadlines, which are not logged, begin anew. The time without a
+    /// host does not count as the agent's silence. An agent that has ended gets no further prompt.
     pub(super) fn agent_adopted(&mut self, is_idle: bool, has_ended: bool, draft: &mut Draft) {
         if self.state.status != Status::Running {
             return;
@@ -375,8 +381,8 @@ impl Session {
         }
     }
 
-    /// Queues the running turns again in their order, except those that were requeued before and those that may have ended. A
-    /// cancelled turn is not requeued, since its end was requested.
+    /// Queues the running turns again in their order, except those that were requeued before and
+    /// those that may have ended. A cancelled turn is not requeued, since its end was requested.
     fn requeue_turns(&mut self, draft: &mut Draft) {
         let may_run_again = |turn: &&Turn| !turn.requeued && !turn.may_have_ended;
         let running = self.state.turns.iter().filter(|turn| turn.cancel || may_run_again(turn));
@@ -407,8 +413,8 @@ impl Session {
         self.expire_asks(draft);
     }
 
-    /// Ends the cancelled turns with their agent, without waiting for it (rule 17.4). While the log cannot be written, that
-    /// waits until it can be: the agent could not be brought back before.
+    /// Ends the cancelled turns with their agent, without waiting for it (rule 17.4). While the log
+    /// cannot be written, that waits until it can be: the agent could not be brought back before.
     pub(super) fn end_turns_by_force(&mut self, draft: &mut Draft) {
         if self.state.paused.is_none() {
             // An agent that is stopped gets no further messages.

@@ -8,8 +8,9 @@ use crate::{Millis, PromptId, TurnLimit};
 const DEFAULT_CANCEL_TIMEOUT: Millis = Millis(30_000);
 
 impl Session {
-    /// Returns the time at which each running turn reaches a limit if nothing else happens. A cancelled turn has no
-    /// limit, and neither has the turn of an agent that has ended: its output is still being taken in.
+    /// Returns the time at which each running turn reaches a limit if nothing else happens. A
+    /// cancelled turn has no limit, and neither has the turn of an agent that has ended: its output
+    /// is still being taken in.
     pub(super) fn turn_limits(&self) -> impl Iterator<Item = (Millis, &PromptId, TurnLimit)> {
         let silent = self.silence_ends();
         let is_limited = !self.live.has_agent_ended;
@@ -32,7 +33,8 @@ impl Session {
         deadlines.map(|(end, ..)| end).min()
     }
 
-    /// Returns since when the agent is silent and how long it may be. An agent with an open ask is not silent.
+    /// Returns since when the agent is silent and how long it may be. An agent with an open ask is
+    /// not silent.
     fn silence_ends(&self) -> Option<(Millis, Millis)> {
         let limit = self.settings.no_progress?;
         let heard = self.state.last_output_at.max(self.live.answered_at).unwrap_or_default();

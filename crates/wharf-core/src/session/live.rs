@@ -7,7 +7,8 @@ use crate::{
     PromptEvent, PromptId, Raw, Role, Sender, Seq, SessionEvent,
 };
 
-/// The number of clients whose last turn's end is remembered. A cancel that crosses it comes within seconds.
+/// The number of clients whose last turn's end is remembered. A cancel that crosses it comes within
+/// seconds.
 const MAX_OWN_ENDS: usize = 64;
 
 /// The transient state. Empty after a restore: a new host has no attached clients.
@@ -18,13 +19,15 @@ pub(super) struct Live {
     /// The time by which a cancelled turn has to be settled.
     pub(super) cancel_deadlines: BTreeMap<PromptId, Millis>,
     pub(super) ask_deadlines: BTreeMap<AskId, Millis>,
-    /// The time at which an ask was last settled: from then on the agent is expected to send something.
+    /// The time at which an ask was last settled: from then on the agent is expected to send
+    /// something.
     pub(super) answered_at: Option<Millis>,
     /// The time at which a failed start is retried.
     pub(super) retry_at: Option<Millis>,
     /// Since when no client is attached and no work is left.
     pub(super) idle_since: Option<Millis>,
-    /// The agent of the running session has ended already, and its last output is still being taken in.
+    /// The agent of the running session has ended already, and its last output is still being taken
+    /// in.
     pub(super) has_agent_ended: bool,
     /// The event that ended the last turn of each client, the newest at the back.
     own_ends: VecDeque<(ClientIdentity, Seq)>,
@@ -100,8 +103,9 @@ impl Live {
         self.own_ends.iter().any(|(known, end)| *known == client && *end > seq)
     }
 
-    /// Returns true if the caller only observes. A connection has the role that it attached with. A caller without an
-    /// attachment (REST, or a further connection) is an observer if its client is attached as nothing else.
+    /// Returns true if the caller only observes. A connection has the role that it attached with. A
+    /// caller without an attachment (REST, or a further connection) is an observer if its client is
+    /// attached as nothing else.
     pub(super) fn observes(&self, caller: &Sender) -> bool {
         let is_observer = |member: &Member| member.role == Role::Observer;
         if let Some(attached) = self.attached.get(&caller.client) {
@@ -120,7 +124,8 @@ impl Live {
             .copied()
     }
 
-    /// Returns true if every attached client that could answer has declined, and there is at least one.
+    /// Returns true if every attached client that could answer has declined, and there is at least
+    /// one.
     pub(super) fn all_declined(&self, ask: AskId, kind: AskKind) -> bool {
         let Some(declines) = self.declines.get(&ask) else { return false };
         let mut answerers = self.answerers(kind).peekable();
@@ -139,7 +144,8 @@ impl Live {
         (declines.last, declines.last_by) = (frame, by);
     }
 
-    /// Drops the declines of a client: one that attaches again is asked again, and one that leaves is not waited for.
+    /// Drops the declines of a client: one that attaches again is asked again, and one that leaves
+    /// is not waited for.
     pub(super) fn forget_declines_of(&mut self, sender: &Sender) {
         let client = sender.identity();
         for declines in self.declines.values_mut() {

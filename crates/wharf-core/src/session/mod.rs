@@ -1,7 +1,7 @@
 //! The session and its decisions.
 //!
-//! [`Session::handle`] reads the state and records events; [`State::apply`] changes the state. Attached clients and
-//! deadlines are not facts and are kept apart, in `Live`.
+//! [`Session::handle`] reads the state and records events; [`State::apply`] changes the state.
+//! Attached clients and deadlines are not facts and are kept apart, in `Live`.
 
 mod asks;
 mod attention;
@@ -41,28 +41,34 @@ use crate::{
 ///
 /// # Contract
 ///
-/// - **Order of calls.** A session begins with [`Session::create`] or with [`Session::restore`]. From then on,
-///   [`Session::handle`] is called with one input after another. In a new host, an input after a restore says what became of
-///   the agent. [`HostRestarted`](crate::LifecycleInput::HostRestarted) if it is gone: running turns and open asks end.
-///   [`AgentAdopted`](crate::LifecycleInput::AgentAdopted) if the host has taken it over: asks and the queue stay as they are,
-///   and deadlines begin again. Turns stay, too, unless the log has lost events and the agent is known to be idle: then they
-///   end. The first of these two is the first input, unless the agent's keeper does not answer yet: then others may come before
-///   it, and the agent's messages come after it. `HostRestarted` follows `AgentAdopted` for an agent that has ended without a host.
-///   A host that opens a session again after its log had failed gives [`Exited`](crate::AgentInput::Exited) first: it has ended
-///   the agent. What the log has lost of the agent is noted before all of these ([`Session::recall_agent`]).
-///   The host appends the events of each [`Step`] in the order of the steps, then publishes them, then runs the effects
-///   and sends the reply. The effects and the reply of a step with an event for which [`Event::wants_sync`] is true wait
-///   until the log is synced.
-/// - **Append.** One owner per session calls `handle` and appends to the log, and it appends nothing but events of this
-///   session: [`Session::head`] counts them, so that event N of the log is the Nth that was decided. A step's events are
-///   applied to the state when `handle` returns. If they cannot be appended, the session is ahead of its log and may not
-///   be shown. [`Session::propose`] avoids this for requests that can be refused: the host appends the proposed events
-///   first, and `handle` with the same input and the same time then returns a step that begins with them.
-/// - **Time.** Every call gets the time of the host. It is stored with the events. The session compares times but reads
-///   no clock: time may stand still between two calls and, between two hosts, go back. Within one host it must not go
-///   back while [`Session::deadline`] is set.
-/// - **Deadline.** The host calls `handle` with [`Input::TimePassed`] once the deadline has passed. A late call is fine; an
-///   early or unneeded one changes nothing. Every call can move the deadline, so it is read again after each.
+/// - **Order of calls.** A session begins with [`Session::create`] or with [`Session::restore`].
+///   From then on, [`Session::handle`] is called with one input after another. In a new host, an
+///   input after a restore says what became of the agent.
+///   [`HostRestarted`](crate::LifecycleInput::HostRestarted) if it is gone: running turns and open
+///   asks end. [`AgentAdopted`](crate::LifecycleInput::AgentAdopted) if the host has taken it over:
+///   asks and the queue stay as they are, and deadlines begin again. Turns stay, too, unless the
+///   log has lost events and the agent is known to be idle: then they end. The first of these two
+///   is the first input, unless the agent's keeper does not answer yet: then others may come before
+///   it, and the agent's messages come after it. `HostRestarted` follows `AgentAdopted` for an
+///   agent that has ended without a host. A host that opens a session again after its log had
+///   failed gives [`Exited`](crate::AgentInput::Exited) first: it has ended the agent. What the log
+///   has lost of the agent is noted before all of these ([`Session::recall_agent`]). The host
+///   appends the events of each [`Step`] in the order of the steps, then publishes them, then runs
+///   the effects and sends the reply. The effects and the reply of a step with an event for which
+///   [`Event::wants_sync`] is true wait until the log is synced.
+/// - **Append.** One owner per session calls `handle` and appends to the log, and it appends
+///   nothing but events of this session: [`Session::head`] counts them, so that event N of the log
+///   is the Nth that was decided. A step's events are applied to the state when `handle` returns.
+///   If they cannot be appended, the session is ahead of its log and may not be shown.
+///   [`Session::propose`] avoids this for requests that can be refused: the host appends the
+///   proposed events first, and `handle` with the same input and the same time then returns a step
+///   that begins with them.
+/// - **Time.** Every call gets the time of the host. It is stored with the events. The session
+///   compares times but reads no clock: time may stand still between two calls and, between two
+///   hosts, go back. Within one host it must not go back while [`Session::deadline`] is set.
+/// - **Deadline.** The host calls `handle` with [`Input::TimePassed`] once the deadline has passed.
+///   A late call is fine; an early or unneeded one changes nothing. Every call can move the
+///   deadline, so it is read again after each.
 #[derive(Clone, Debug)]
 pub struct Session {
     settings: Settings,
@@ -110,8 +116,8 @@ impl Session {
         (session, draft.finish(Reply::Done))
     }
 
-    /// Restores a session from its log. The entries begin with the first event or with any snapshot; otherwise returns
-    /// `None`.
+    /// Restores a session from its log. The entries begin with the first event or with any
+    /// snapshot; otherwise returns `None`.
     pub fn restore(
         settings: Settings,
         entries: impl IntoIterator<Item = (Seq, Millis, Event)>,
@@ -122,7 +128,8 @@ impl Session {
         Some(Self::restore_after(settings, state, entries))
     }
 
-    /// Restores a session whose first event is lost. A snapshot among the entries knows more than `origin`, and replaces it.
+    /// Restores a session whose first event is lost. A snapshot among the entries knows more than
+    /// `origin`, and replaces it.
     pub fn restore_without_beginning(
         settings: Settings,
         origin: Origin,
@@ -138,8 +145,8 @@ impl Session {
         entries: impl IntoIterator<Item = (Seq, Millis, Event)>,
     ) -> Self {
         for (seq, at, event) in entries {
-            // A snapshot equals the state of its predecessors, unless one of them is damaged: then the snapshot is
-            // right.
+            // A snapshot equals the state of its predecessors, unless one of them is damaged: then
+            // the snapshot is right.
             if let Event::Storage(StorageEvent::Snapshot(saved)) = &event
                 && let Some(saved) = State::from_saved(saved, seq)
             {
@@ -156,22 +163,24 @@ impl Session {
         Self { settings, state, live: Live::default() }
     }
 
-    /// Notes what is known beside the log of the session that the agent had, if the log has lost the end of the agent's start.
-    /// The settings of that start are unknown then.
+    /// Notes what is known beside the log of the session that the agent had, if the log has lost
+    /// the end of the agent's start. The settings of that start are unknown then.
     pub fn recall_agent(&mut self, agent_session: Arc<str>, traits: AgentTraits) {
         self.state.agent_session = Some(agent_session);
         self.state.traits = traits;
         self.state.settings_loss = self.state.settings_loss.and(SettingsLoss::Possible);
     }
 
-    /// Notes that the last start of the agent has succeeded, although the log has lost that: the agent is there.
+    /// Notes that the last start of the agent has succeeded, although the log has lost that: the
+    /// agent is there.
     pub const fn recall_running_agent(&mut self) {
         if matches!(self.state.status, Status::Starting) {
             self.state.status = Status::Running;
         }
     }
 
-    /// Takes sums that were made by an older rule for the best ones, since the log begins with them.
+    /// Takes sums that were made by an older rule for the best ones, since the log begins with
+    /// them.
     pub fn keep_outdated_sums(&mut self) {
         if self.state.usage.is_outdated() && self.state.cost.is_none() {
             // It was not kept besides.
@@ -207,7 +216,8 @@ impl Session {
         self.live.members()
     }
 
-    /// Returns the attached clients, one member per connection, each with the time at which its client came.
+    /// Returns the attached clients, one member per connection, each with the time at which its
+    /// client came.
     pub fn attached(&self) -> impl Iterator<Item = (&Member, Millis)> {
         self.live.attached.values().map(|attached| (&attached.member, attached.since))
     }
@@ -242,8 +252,8 @@ impl Session {
         draft.events.push(event);
     }
 
-    /// Ends the step with a snapshot if one is due: at the first idle moment, but not too late either, since a turn can
-    /// run for days.
+    /// Ends the step with a snapshot if one is due: at the first idle moment, but not too late
+    /// either, since a turn can run for days.
     fn take_snapshot(&mut self, draft: &mut Draft) {
         let every = self.settings.snapshot_every.max(1);
         let passed = self.state.head.0.saturating_sub(self.state.snapshot.unwrap_or_default().0);

@@ -9,7 +9,8 @@ use crate::{PromptEnd, TurnLimit};
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeCause {
     EndTurn,
-    /// The agent stopped before it was done: `max_tokens`, `max_turn_requests`, a cancel of its own or an unknown stop reason.
+    /// The agent stopped before it was done: `max_tokens`, `max_turn_requests`, a cancel of its own
+    /// or an unknown stop reason.
     Stopped,
     Refusal,
     /// A client requested the end.
@@ -84,8 +85,9 @@ impl OutcomeCause {
         }
     }
 
-    /// Returns the cause of a turn's end. A requested end has the cause of its request, however the turn then ends: a client
-    /// that cancelled it was there, and a limit was reached also if the agent says `end_turn` after it.
+    /// Returns the cause of a turn's end. A requested end has the cause of its request, however the
+    /// turn then ends: a client that cancelled it was there, and a limit was reached also if the
+    /// agent says `end_turn` after it.
     pub fn of_end(end: &PromptEnd, cancel: TurnCancel) -> Self {
         match cancel {
             TurnCancel::ByClient => return Self::Cancelled,
@@ -105,8 +107,8 @@ impl OutcomeCause {
         }
     }
 
-    /// Returns the cause that a stop reason of ACP means if nobody requested the end. `cancelled` is then the agent's own choice,
-    /// and so is a word that Wharf does not know.
+    /// Returns the cause that a stop reason of ACP means if nobody requested the end. `cancelled`
+    /// is then the agent's own choice, and so is a word that Wharf does not know.
     pub fn of_stop_reason(stop_reason: &str) -> Self {
         match stop_reason {
             "end_turn" => Self::EndTurn,

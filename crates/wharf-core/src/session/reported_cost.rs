@@ -17,7 +17,8 @@ pub struct ReportedCost {
 }
 
 impl ReportedCost {
-    /// Reads the cost in a frame with a `usage_update`. Returns `None` if it has none that can be read.
+    /// Reads the cost in a frame with a `usage_update`. Returns `None` if it has none that can be
+    /// read.
     pub(super) fn from_frame(frame: &Raw) -> Option<Self> {
         let cost = Json::parse(frame.bytes()).ok()?.at(&["params", "update", "cost"]).ok()??;
         let amount = cost.last_member("amount")?;

@@ -1,5 +1,5 @@
-//! Usage that the agent reports in its answers to prompts, in sum and for the newest turn (chapter 15 of the
-//! specification).
+//! Usage that the agent reports in its answers to prompts, in sum and for the newest turn (chapter
+//! 15 of the specification).
 
 use serde::{Deserialize, Serialize};
 use wharf_json::Json;
@@ -159,7 +159,8 @@ impl ReportedTokens {
             .any(|(now, before)| now.is_some() && now < before)
     }
 
-    /// Returns the counts less those of before. A count that was not reported before counts from zero.
+    /// Returns the counts less those of before. A count that was not reported before counts from
+    /// zero.
     pub(super) fn minus(self, before: Self) -> Self {
         let less = |now: Option<u64>, before: Option<u64>| {
             now.map(|now| now.saturating_sub(before.unwrap_or(0)))
@@ -225,7 +226,8 @@ impl TokenSeries {
         }
     }
 
-    /// Returns the meaning for an agent about which nothing is known, as far as its numbers tell it.
+    /// Returns the meaning for an agent about which nothing is known, as far as its numbers tell
+    /// it.
     fn search_running_sums(&mut self) -> UsageMeaning {
         let silent = self.silent.get_or_insert_default();
         silent.begin_process();
@@ -267,8 +269,8 @@ impl TokenSeries {
         }
     }
 
-    /// Returns the tokens of a turn that ran and has ended. `result` is that of its answer, `None` if it has
-    /// none: its chunks count all the same.
+    /// Returns the tokens of a turn that ran and has ended. `result` is that of its answer, `None`
+    /// if it has none: its chunks count all the same.
     pub fn take_turn(&mut self, result: Option<Json<'_>>) -> Option<TurnTokens> {
         let meaning = self.meaning.unwrap_or_default();
         let of_chunks = self.of_chunks.take();
@@ -324,8 +326,8 @@ impl TurnTokens {
     }
 }
 
-/// Reads the numbers in the result of an answer. Returns `None` if it has none, or zeros of a cancelled
-/// turn: the next running sum covers what that one used.
+/// Reads the numbers in the result of an answer. Returns `None` if it has none, or zeros of a
+/// cancelled turn: the next running sum covers what that one used.
 fn read_turn(result: Json<'_>, source: TokenSource) -> Option<ReportedTokens> {
     let reported = ReportedTokens::from_result(result, source)?;
     let is_cancelled = result

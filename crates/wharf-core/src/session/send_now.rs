@@ -4,8 +4,8 @@ use super::{Draft, Session};
 use crate::{Event, PromptEvent, PromptId, Refusal, Reply, Sender};
 
 impl Session {
-    /// Runs a queued prompt next and interrupts the running turn for it. With `steer` the turn goes on, and the prompt is
-    /// given to an agent that queues by itself.
+    /// Runs a queued prompt next and interrupts the running turn for it. With `steer` the turn goes
+    /// on, and the prompt is given to an agent that queues by itself.
     pub(super) fn send_now(
         &mut self,
         prompt: PromptId,
@@ -35,8 +35,8 @@ impl Session {
         Reply::Cancelled { was_busy, crossed: false }
     }
 
-    /// Returns the first event of [`Session::send_now`]: the prompt's turn or its move. A prompt that is next already needs
-    /// neither.
+    /// Returns the first event of [`Session::send_now`]: the prompt's turn or its move. A prompt
+    /// that is next already needs neither.
     pub(super) fn propose_send_now(
         &self,
         prompt: &PromptId,

@@ -1,4 +1,5 @@
-//! Finds out whether an agent whose manifest says nothing about its numbers reports running sums (rule 15.1).
+//! Finds out whether an agent whose manifest says nothing about its numbers reports running sums
+//! (rule 15.1).
 
 use serde::{Deserialize, Serialize};
 use wharf_json::Json;

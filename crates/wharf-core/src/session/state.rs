@@ -42,14 +42,17 @@ pub struct State {
     /// The event that holds `answer`; zero in snapshots of old versions.
     #[serde(default, skip_serializing_if = "Seq::is_zero")]
     pub answer_at: Seq,
-    /// The agent's current settings. `None` until they are recorded: until then the answer and the updates hold them.
+    /// The agent's current settings. `None` until they are recorded: until then the answer and the
+    /// updates hold them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<Vec<AgentSetting>>,
-    /// Whether the log has lost an event that may have changed the settings, and nothing since tells all of them.
+    /// Whether the log has lost an event that may have changed the settings, and nothing since
+    /// tells all of them.
     #[serde(default, skip_serializing_if = "SettingsLoss::is_none")]
     pub settings_loss: SettingsLoss,
     pub queue: VecDeque<QueuedPrompt>,
-    /// The running turns in the order of their start. More than one only if the agent queues by itself.
+    /// The running turns in the order of their start. More than one only if the agent queues by
+    /// itself.
     pub turns: Vec<Turn>,
     /// Set while the log cannot be written as usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,16 +89,16 @@ pub struct State {
     /// How the agent was last started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) how: Option<StartKind>,
-    /// True if the agent's own session has answered a prompt; before that it has nothing to remember. Defaults to true
-    /// for snapshots without it, so that no conversation is lost.
+    /// True if the agent's own session has answered a prompt; before that it has nothing to
+    /// remember. Defaults to true for snapshots without it, so that no conversation is lost.
     #[serde(default = "yes")]
     pub(super) answered: bool,
-    /// True once a prompt was accepted, or if the agent's session was there before. Defaults to true for snapshots without
-    /// it, so that no session counts as unused by mistake.
+    /// True once a prompt was accepted, or if the agent's session was there before. Defaults to
+    /// true for snapshots without it, so that no session counts as unused by mistake.
     #[serde(default = "yes")]
     pub(super) prompted: bool,
-    /// The number of times that the agent exited by itself or was killed as unresponsive since the last answered
-    /// prompt.
+    /// The number of times that the agent exited by itself or was killed as unresponsive since the
+    /// last answered prompt.
     #[serde(default)]
     pub(super) deaths: u32,
     /// The number of starts that failed in a row.
@@ -232,8 +235,8 @@ impl State {
         !self.prompted
     }
 
-    /// Returns how the agent could be started again with this conversation, if at all. If the log has lost its first event,
-    /// the adapter and the directory may be unknown.
+    /// Returns how the agent could be started again with this conversation, if at all. If the log
+    /// has lost its first event, the adapter and the directory may be unknown.
     pub fn way_back(&self) -> Option<StartKind> {
         let is_origin_known = !self.origin.adapter.is_empty() && !self.origin.cwd.is_empty();
         self.agent_session
@@ -242,8 +245,8 @@ impl State {
             .and_then(|_| self.traits.way_back())
     }
 
-    /// Returns how an agent without a session of its own for this conversation is started: a fork copies its source, as long as it
-    /// has answered nothing itself.
+    /// Returns how an agent without a session of its own for this conversation is started: a fork
+    /// copies its source, as long as it has answered nothing itself.
     pub(super) fn first_way(&self) -> StartKind {
         if self.is_copy() && !self.answered { StartKind::Fork } else { StartKind::New }
     }

@@ -49,7 +49,8 @@ impl Session {
         self.receipt(prompt, false)
     }
 
-    /// Returns the events that take the prompt, if it is taken: its acceptance and, if its turn begins at once, that.
+    /// Returns the events that take the prompt, if it is taken: its acceptance and, if its turn
+    /// begins at once, that.
     pub(super) fn propose_prompt(&self, submission: &Submission) -> Vec<Event> {
         if self.reply_without_taking(submission).is_some() {
             return Vec::new();
@@ -76,7 +77,8 @@ impl Session {
         hands_over || (self.takes_prompts() && is_free)
     }
 
-    /// Returns the reply to a prompt that is not taken: a refusal, or the receipt of the prompt that it repeats.
+    /// Returns the reply to a prompt that is not taken: a refusal, or the receipt of the prompt
+    /// that it repeats.
     fn reply_without_taking(&self, submission: &Submission) -> Option<Reply> {
         if self.live.observes(&submission.sender) {
             return Some(Reply::Refused(Refusal::Observer));
@@ -100,8 +102,8 @@ impl Session {
         Reply::Prompt(PromptReceipt { prompt, position, duplicate, end })
     }
 
-    /// Returns true if the prompt may be sent to a working agent. It may not if a turn is cancelled, since the agent
-    /// might drop this prompt as well.
+    /// Returns true if the prompt may be sent to a working agent. It may not if a turn is
+    /// cancelled, since the agent might drop this prompt as well.
     fn hands_over(&self, submission: &Submission) -> bool {
         let state = &self.state;
         submission.to_agent
@@ -143,7 +145,8 @@ impl Session {
         is_full.then_some(Refusal::QueueFull { limit })
     }
 
-    /// Returns true if the agent may get one more prompt while it works. Those that it has count as a queue.
+    /// Returns true if the agent may get one more prompt while it works. Those that it has count as
+    /// a queue.
     pub(super) fn has_room_for_turn(&self) -> bool {
         self.state.turns.len() <= self.settings.max_queue.max(1)
     }
@@ -198,8 +201,9 @@ impl Session {
         self.record(PromptEvent::Ended { prompt, end, failure }, draft);
     }
 
-    /// Handles `session/cancel` (rule 7.4): ends the caller's own prompts. If there are none, cancels another client's
-    /// turn that the caller has been shown, unless the cancel was meant for its own turn that has just ended.
+    /// Handles `session/cancel` (rule 7.4): ends the caller's own prompts. If there are none,
+    /// cancels another client's turn that the caller has been shown, unless the cancel was meant
+    /// for its own turn that has just ended.
     pub(super) fn cancel(&mut self, by: Sender, scope: CancelScope, draft: &mut Draft) -> Reply {
         if self.live.observes(&by) {
             return Reply::Refused(Refusal::Observer);
@@ -211,7 +215,8 @@ impl Session {
             .iter()
             .filter(|queued| scope.clear_queue || queued.sender.is_same_client(&by));
         let doomed: Vec<_> = doomed.map(|queued| queued.prompt.clone()).collect();
-        // The caller's own prompt is meant in any state: a moment earlier it would have been removed from the queue.
+        // The caller's own prompt is meant in any state: a moment earlier it would have been
+        // removed from the queue.
         let own = state.turns.iter().filter(|turn| turn.sender.is_same_client(&by));
         let own: Vec<_> = own.map(|turn| turn.prompt.clone()).collect();
         let shown = state.turns.iter().filter(|turn| turn.started_seq <= scope.seen);
@@ -257,8 +262,8 @@ impl Session {
         was_busy
     }
 
-    /// Asks the agent to end these turns, for a client or because of a limit. A turn that is already cancelled is not
-    /// requested again. The agent has to settle them within `patience`.
+    /// Asks the agent to end these turns, for a client or because of a limit. A turn that is
+    /// already cancelled is not requested again. The agent has to settle them within `patience`.
     pub(super) fn cancel_turns(
         &mut self,
         mut prompts: Vec<PromptId>,
@@ -441,7 +446,8 @@ impl Session {
         }
     }
 
-    /// Ends the queued prompts. Each is told the reason of the failure; the agent's stderr is told once, with the session's end.
+    /// Ends the queued prompts. Each is told the reason of the failure; the agent's stderr is told
+    /// once, with the session's end.
     pub(super) fn end_queue(&mut self, end: &PromptEnd, failure: Option<&str>, draft: &mut Draft) {
         let reason: Option<Arc<str>> =
             failure.map(|failure| FailureText::parse(failure).reason.into());

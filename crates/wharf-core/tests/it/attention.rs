@@ -1,4 +1,5 @@
-//! Facts of a session's attention: asks, outcomes that are told, and work (chapter 14 of the specification).
+//! Facts of a session's attention: asks, outcomes that are told, and work (chapter 14 of the
+//! specification).
 
 use wharf_core::{
     AgentInput, AgentTraits, AskKind, ClientInput, Description, EndReason, Event, Input,

@@ -361,7 +361,8 @@ fn later_events_are_read_as_they_were_written() {
     }
 }
 
-/// The encoded form of `one_of_each`, one event per line, as version 1 of the format writes it. Never edited.
+/// The encoded form of `one_of_each`, one event per line, as version 1 of the format writes it.
+/// Never edited.
 const EVERY_EVENT: &str = include_str!("../../../../fixtures/log/v1/every-event.jsonl");
 
 #[test]
@@ -522,7 +523,8 @@ fn text_that_is_not_utf8_is_no_update() {
     assert!(decode(&body).is_err());
 }
 
-/// The log of a version, as it was written then. Never edited: a new version gets a new file beside it.
+/// The log of a version, as it was written then. Never edited: a new version gets a new file beside
+/// it.
 const V1: &str = include_str!("../../../../fixtures/log/v1/core-events.jsonl");
 
 #[test]

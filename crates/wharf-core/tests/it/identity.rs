@@ -1,4 +1,5 @@
-//! One client on several connections: its prompts stay its own, and a cancel ends the prompts that its sender meant.
+//! One client on several connections: its prompts stay its own, and a cancel ends the prompts that
+//! its sender meant.
 
 use wharf_core::{
     AskEvent, AskKind, AskOutcome, CancelScope, ChosenId, ClientInput, Effect, Event, Input,

@@ -1,4 +1,5 @@
-//! Attaching, detaching, roles, idleness (rules 4.8, 4.9) and the data for joining clients (rule 3.5).
+//! Attaching, detaching, roles, idleness (rules 4.8, 4.9) and the data for joining clients (rule
+//! 3.5).
 
 use wharf_core::{
     AgentInput, AskKind, Attachment, ClientInput, Effect, EndReason, Event, Input, Joined, Member,

@@ -70,7 +70,8 @@ impl Stage {
         stage
     }
 
-    /// Handles the input a millisecond later and checks that a restore from the log equals the session.
+    /// Handles the input a millisecond later and checks that a restore from the log equals the
+    /// session.
     pub(crate) fn give(&mut self, input: Input) -> Step {
         self.now.0 += 1;
         let step = self.session.handle(input, self.now);
@@ -103,7 +104,8 @@ impl Stage {
         }))
     }
 
-    /// Lets the host die, and another one take in the output of the agent, which has ended meanwhile.
+    /// Lets the host die, and another one take in the output of the agent, which has ended
+    /// meanwhile.
     pub(crate) fn adopt_ended_agent(&mut self) -> Step {
         self.session = self.restored();
         self.give(Input::Lifecycle(LifecycleInput::AgentAdopted {

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use crate::{Demo, joined_text, parse_updates, selected_option};
 
-/// Starts a prompt, answers its first permission, and returns the text that followed. The diff must come before the question.
+/// Starts a prompt, answers its first permission, and returns the text that followed. The diff must
+/// come before the question.
 fn run_edit(demo: &mut Demo, result: Value) -> Result<String> {
     let before = demo.agent.received.len();
     let id = demo.start_prompt("edit")?;
@@ -102,8 +103,8 @@ fn a_hard_hang_ignores_cancel() -> Result<()> {
     demo.agent
         .expect("title", |message| message["params"]["update"]["title"] == "hang hard")?;
     demo.cancel_turn()?;
-    // The agent answers other requests meanwhile, in order: an answer to the cancelled prompt would have come before
-    // this one.
+    // The agent answers other requests meanwhile, in order: an answer to the cancelled prompt would
+    // have come before this one.
     demo.agent.call_method("session/list", json!({}))?;
     let answered = demo
         .agent

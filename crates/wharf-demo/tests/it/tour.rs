@@ -29,7 +29,8 @@ fn run_tour(demo: &mut Demo, answer: Value) -> Result<TourRun> {
     Ok(TourRun { before, ask, after, response })
 }
 
-/// Returns one word per update, without repeated ones: a kind, a tool call's state, or a plan's number of completed steps.
+/// Returns one word per update, without repeated ones: a kind, a tool call's state, or a plan's
+/// number of completed steps.
 fn outline(updates: &[Value]) -> Vec<String> {
     let mut words: Vec<String> = updates.iter().filter_map(update_word).collect();
     words.dedup();

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 /// Variables of one caller that are looked at; far more than a person's shell has.
 const MAX_VARIABLES: usize = 1_000;
-/// Bounds the bytes of all variables together that an agent gets from a caller. The system's own limit for one variable
-/// is 128 KiB.
+/// Bounds the bytes of all variables together that an agent gets from a caller. The system's own
+/// limit for one variable is 128 KiB.
 const MAX_TOTAL_BYTES: usize = 96 << 10;
 
 /// Tells whether this can be the name of a variable.
@@ -21,8 +21,8 @@ pub fn is_always_passed(name: &str) -> bool {
     matches!(name, "PATH" | "LANG" | "LANGUAGE") || name.starts_with("LC_")
 }
 
-/// Returns the variables of `given` that are passed on to an agent: those that are always passed and those in `named`,
-/// the list of its adapter or of the configuration.
+/// Returns the variables of `given` that are passed on to an agent: those that are always passed
+/// and those in `named`, the list of its adapter or of the configuration.
 pub(crate) fn select_passed(
     given: &BTreeMap<String, String>,
     named: &[String],

@@ -1,4 +1,5 @@
-//! The reasons why an agent cannot be started as requested. Nothing was created when one of these is returned.
+//! The reasons why an agent cannot be started as requested. Nothing was created when one of these
+//! is returned.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! ACP's `registry.json` as manifests: npx and uvx packages become commands, binaries are described. Nothing is
-//! downloaded.
+//! ACP's `registry.json` as manifests: npx and uvx packages become commands, binaries are
+//! described. Nothing is downloaded.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -77,8 +77,8 @@ struct Binary {
     env: BTreeMap<String, String>,
 }
 
-/// Writes a manifest into `adapters` for each agent of the registry in `file`. What was imported before is renewed;
-/// what a person wrote is left alone.
+/// Writes a manifest into `adapters` for each agent of the registry in `file`. What was imported
+/// before is renewed; what a person wrote is left alone.
 pub fn import_registry(file: &Path, adapters: &Path) -> Result<ImportReport, ImportError> {
     let unreadable = |why: String| ImportError::Unreadable { path: file.to_owned(), why };
     let size = file.metadata().map_err(|error| unreadable(error.to_string()))?.len();
@@ -105,7 +105,8 @@ pub fn import_registry(file: &Path, adapters: &Path) -> Result<ImportReport, Imp
     Ok(report)
 }
 
-/// Returns the path for the manifest, if it is valid and does not replace a manifest that a person wrote.
+/// Returns the path for the manifest, if it is valid and does not replace a manifest that a person
+/// wrote.
 fn may_write(adapters: &Path, id: &str, text: &str) -> Result<PathBuf, String> {
     let path = adapters.join(id).join(MANIFEST_FILE);
     Manifest::parse(text, &path).map_err(|error| format!("{}: {}", error.field, error.why))?;

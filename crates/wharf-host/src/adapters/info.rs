@@ -59,7 +59,8 @@ pub struct AdapterInfo {
     pub capabilities: BTreeMap<String, bool>,
     /// Whether it is the agent of clients that name none.
     pub default: bool,
-    /// The agent's last answer to `initialize`, in short. `None` if this version of it has not been started yet.
+    /// The agent's last answer to `initialize`, in short. `None` if this version of it has not been
+    /// started yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known: Option<KnownAgent>,
 }

@@ -25,7 +25,8 @@ impl InstallMethod {
         Ok(Self { method, what: node.require_member(member)?.read_text()? })
     }
 
-    /// Returns true if people on this system (as [`std::env::consts::OS`] names it) usually install programs so.
+    /// Returns true if people on this system (as [`std::env::consts::OS`] names it) usually install
+    /// programs so.
     pub(super) fn suits_system(&self, system: &str) -> bool {
         match self.method {
             "brew" => system == "macos",

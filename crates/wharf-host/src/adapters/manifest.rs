@@ -194,8 +194,8 @@ impl Manifest {
         check_unique("options", self.options.iter().map(|option| option.id.as_str()))
     }
 
-    /// Tells whether an ended session may come back (rule 2.6). `None` if the manifest does not state it: then the
-    /// agent decides.
+    /// Tells whether an ended session may come back (rule 2.6). `None` if the manifest does not
+    /// state it: then the agent decides.
     pub(crate) fn comes_back(&self) -> Option<bool> {
         match (self.capabilities.get("resumable"), self.session_mode) {
             (Some(false), _) | (_, Some("ephemeral")) => Some(false),

@@ -1,5 +1,5 @@
-//! Adapters: which agents there are and how each is started. The configuration comes first, then the user's manifests,
-//! then those that come with Wharf.
+//! Adapters: which agents there are and how each is started. The configuration comes first, then
+//! the user's manifests, then those that come with Wharf.
 
 mod built_in;
 mod environment;
@@ -101,8 +101,8 @@ impl Config {
 }
 
 impl Adapters<'_> {
-    /// Returns how to start the agent called `slug` in this mode with these options. [`Launchable::find_program`] tells
-    /// whether its program is installed.
+    /// Returns how to start the agent called `slug` in this mode with these options.
+    /// [`Launchable::find_program`] tells whether its program is installed.
     pub fn find(
         &self,
         slug: &str,
@@ -128,7 +128,8 @@ impl Adapters<'_> {
         environment::select_passed(given, &self.variable_names(agent))
     }
 
-    /// The names of variables that callers are to send for this agent, besides those that every agent gets.
+    /// The names of variables that callers are to send for this agent, besides those that every
+    /// agent gets.
     pub fn variable_names(&self, agent: &Launchable) -> Vec<String> {
         agent.variables.iter().chain(&self.config.env_passthrough).cloned().collect()
     }
@@ -143,7 +144,8 @@ impl Adapters<'_> {
                     FoundManifest::Good(manifest) if manifest.id == slug => {
                         return Some(manifest_entry(manifest));
                     }
-                    // A bad manifest is reported; it does not fall back to another one of that name.
+                    // A bad manifest is reported; it does not fall back to another one of that
+                    // name.
                     FoundManifest::Bad { folder, error } if folder == slug => {
                         return Some(AdapterEntry::Bad(error));
                     }
@@ -194,7 +196,8 @@ impl Adapters<'_> {
         })
     }
 
-    /// Where the demo agent keeps its sessions: the one place in the state directory that is an agent's own.
+    /// Where the demo agent keeps its sessions: the one place in the state directory that is an
+    /// agent's own.
     pub(crate) fn demo_state(&self) -> PathBuf {
         self.config.state_dir.join("demo-agent")
     }
@@ -271,8 +274,8 @@ impl Adapters<'_> {
         })
     }
 
-    /// Returns the sandbox settings of this adapter. Its own setting decides; without one, `[sandbox]` or its manifest
-    /// can ask for the sandbox.
+    /// Returns the sandbox settings of this adapter. Its own setting decides; without one,
+    /// `[sandbox]` or its manifest can ask for the sandbox.
     fn sandbox_settings(&self, slug: &str, manifest: Option<&SandboxSettings>) -> SandboxSettings {
         let general = manifest.map_or_else(
             || self.config.sandbox.clone(),
@@ -301,8 +304,8 @@ fn manifest_entry(manifest: Box<Manifest>) -> AdapterEntry {
 }
 
 impl Launchable {
-    /// Returns the program that would be run. `env` are the variables that the agent gets of its caller, which may set
-    /// `PATH`.
+    /// Returns the program that would be run. `env` are the variables that the agent gets of its
+    /// caller, which may set `PATH`.
     pub fn find_program(&self, env: &BTreeMap<String, String>) -> Result<PathBuf, AdapterError> {
         let bin = self.command.first().map(String::as_str).unwrap_or_default();
         // Such a path is meant from the session's directory.

@@ -1,4 +1,5 @@
-//! Modes and options of a manifest: what they add to the argv and the environment, checked before anything starts.
+//! Modes and options of a manifest: what they add to the argv and the environment, checked before
+//! anything starts.
 
 use std::collections::BTreeMap;
 
@@ -114,8 +115,8 @@ impl ManifestOption {
             (OptionKind::String, Value::String(text)) if text.chars().any(char::is_control) => {
                 Err("takes one line without control characters".to_owned())
             }
-            // As an argument of its own it would be taken for a flag, and could grant rights that the user did not
-            // grant.
+            // As an argument of its own it would be taken for a flag, and could grant rights that
+            // the user did not grant.
             (OptionKind::String, Value::String(text)) if text.starts_with('-') => {
                 Err("takes no value that begins with a dash".to_owned())
             }

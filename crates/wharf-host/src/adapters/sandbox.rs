@@ -1,4 +1,5 @@
-//! The `sandbox` of a manifest: what of it Wharf's own sandbox can keep, and a warning for the rest.
+//! The `sandbox` of a manifest: what of it Wharf's own sandbox can keep, and a warning for the
+//! rest.
 
 use serde_json::Value;
 

@@ -28,8 +28,8 @@ impl UsageReport {
         Self { meaning, versions: None }
     }
 
-    /// Returns the meaning for an agent of this version. A pre-release counts as its release, and an
-    /// agent without a version as one of the known versions.
+    /// Returns the meaning for an agent of this version. A pre-release counts as its release, and
+    /// an agent without a version as one of the known versions.
     pub(crate) fn meaning_for(&self, version: Option<&str>) -> UsageMeaning {
         // A range would match a pre-release only if it names one of the same release.
         let version = version
@@ -73,8 +73,8 @@ mod tests {
     const SESSION: Option<UsageMeaning> = meaning(TokenSpan::Session, TokenSource::Answer);
     const PROCESS: Option<UsageMeaning> = meaning(TokenSpan::Process, TokenSource::Answer);
 
-    /// The meaning that the manifest of a built-in agent states for a version of that agent. `None` if
-    /// the manifest does not state it.
+    /// The meaning that the manifest of a built-in agent states for a version of that agent. `None`
+    /// if the manifest does not state it.
     const STATED_MEANINGS: &[(&str, &str, Option<UsageMeaning>)] = &[
         ("claude", "0.100.0", TURN),
         ("codex", "1.6.0", LAST_CALL),

@@ -58,7 +58,8 @@ impl VersionCheck {
         Duration::from_millis(self.timeout_ms)
     }
 
-    /// Notes the version that the program printed. A version out of range is a warning: it may well work.
+    /// Notes the version that the program printed. A version out of range is a warning: it may well
+    /// work.
     pub(crate) fn judge(&self, answer: Result<String, String>, info: &mut AdapterInfo) {
         let told = answer
             .as_ref()

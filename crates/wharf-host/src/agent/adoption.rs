@@ -33,8 +33,8 @@ use crate::config::KeeperSettings;
 use crate::frame::FrameReader;
 use crate::ids::{Now, random_text};
 
-/// How long a keeper may take to answer one call, and all keepers together while a host starts. A keeper has nothing else to do,
-/// but its memory may have to come back from the disk.
+/// How long a keeper may take to answer one call, and all keepers together while a host starts. A
+/// keeper has nothing else to do, but its memory may have to come back from the disk.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// The least time for an answer, for a keeper that is asked after many silent ones.
 const MIN_ANSWER_TIMEOUT: Duration = Duration::from_millis(250);
@@ -42,7 +42,8 @@ const MIN_ANSWER_TIMEOUT: Duration = Duration::from_millis(250);
 const NEXT_ASK_AFTER: Duration = Duration::from_secs(1);
 /// The longest pause before output that could not be read is looked at again.
 pub(crate) const MAX_PAUSE: Duration = Duration::from_secs(30);
-/// How often a keeper may close the connection. It does so if this host was too slow to say hello, and for a wrong secret.
+/// How often a keeper may close the connection. It does so if this host was too slow to say hello,
+/// and for a wrong secret.
 const MAX_REFUSALS: u32 = 3;
 const ASK_INTERVAL: Duration = Duration::from_millis(10);
 /// Keepers that are asked at once: those that do not answer must not hold up the others.
@@ -127,7 +128,8 @@ impl FoundAgent {
         }
     }
 
-    /// Takes the agent over. `head` is the last event of its session's log; `token` is the agent's, if it counts already.
+    /// Takes the agent over. `head` is the last event of its session's log; `token` is the agent's,
+    /// if it counts already.
     pub(crate) fn adopt(
         self,
         head: Seq,
@@ -151,7 +153,8 @@ pub(crate) enum AskError {
     Lost(#[from] io::Error),
 }
 
-/// Asks the keepers of these trees for their agents, for a short time. Trees whose keepers do not answer as they should are ended.
+/// Asks the keepers of these trees for their agents, for a short time. Trees whose keepers do not
+/// answer as they should are ended.
 pub(crate) fn ask_keepers(trees: Vec<LeftTree>, records: &ProcessRecords) -> Vec<LeftAgent> {
     let threads = trees.len().min(MAX_ASKED_AT_ONCE);
     let left = Mutex::new(trees.into_iter());
@@ -185,7 +188,8 @@ pub(crate) fn ask_keepers(trees: Vec<LeftTree>, records: &ProcessRecords) -> Vec
     })
 }
 
-/// Asks a keeper until it hands its agent over, or has left its output on the disk. Fails once it can do neither any more.
+/// Asks a keeper until it hands its agent over, or has left its output on the disk. Fails once it
+/// can do neither any more.
 pub(crate) async fn ask_until_answered(
     tree: LeftTree,
     presence: KeeperPresence,
@@ -275,7 +279,8 @@ fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | BrokenPipe | ConnectionReset)
 }
 
-/// Connects to a socket of this machine. Fails with `WouldBlock` if its queue of callers is full, instead of waiting for ever.
+/// Connects to a socket of this machine. Fails with `WouldBlock` if its queue of callers is full,
+/// instead of waiting for ever.
 fn connect_at_once(path: &str) -> io::Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -450,8 +455,8 @@ impl ResumedFiles {
     }
 }
 
-/// A keeper that runs and has not answered yet. Its tree and its agent's token count all the same. Dropping this ends both; the
-/// processes stay.
+/// A keeper that runs and has not answered yet. Its tree and its agent's token count all the same.
+/// Dropping this ends both; the processes stay.
 #[derive(Debug)]
 pub(crate) struct SilentKeeper {
     pub(crate) tree: LeftTree,
@@ -463,7 +468,8 @@ pub(crate) struct SilentKeeper {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeeperPresence {
     Running,
-    /// It has left the output of its agent on the disk and is gone. The output could not be taken in yet, this often.
+    /// It has left the output of its agent on the disk and is gone. The output could not be taken
+    /// in yet, this often.
     Gone {
         tries: u32,
     },
@@ -491,8 +497,8 @@ impl SilentKeeper {
         Self { tree, token, presence: KeeperPresence::Running }
     }
 
-    /// Returns a keeper that has left the output of its agent on the disk, which could not be taken in this often. The numbers of its
-    /// processes mean nothing any more.
+    /// Returns a keeper that has left the output of its agent on the disk, which could not be taken
+    /// in this often. The numbers of its processes mean nothing any more.
     pub(crate) fn of_left_output(tree: LeftTree, tries: u32) -> Self {
         Self { tree, token: None, presence: KeeperPresence::Gone { tries } }
     }
@@ -565,7 +571,8 @@ pub(crate) fn keep_agent(
     Ok(())
 }
 
-/// Calls `open` with a path to the file `name` of the directory that is short enough for a socket, whatever the directory's own.
+/// Calls `open` with a path to the file `name` of the directory that is short enough for a socket,
+/// whatever the directory's own.
 fn at_long_path<T>(
     dir: &Path,
     name: u32,

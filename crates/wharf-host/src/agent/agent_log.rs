@@ -1,5 +1,5 @@
-//! The newest lines that the agents of a session wrote beside the protocol: their stderr, and lines on stdout that are no
-//! messages. Each session has a bounded ring in memory (rule 8.8).
+//! The newest lines that the agents of a session wrote beside the protocol: their stderr, and lines
+//! on stdout that are no messages. Each session has a bounded ring in memory (rule 8.8).
 
 use std::collections::{HashMap, VecDeque};
 use std::str::FromStr;
@@ -18,15 +18,16 @@ const MAX_LOG_BYTES: usize = 128 << 10;
 const LINE_OVERHEAD_BYTES: usize = 64;
 /// The longest line that is kept; the rest of a longer one is dropped.
 const MAX_LINE_BYTES: usize = 4 << 10;
-/// The bytes of a line that are collected: so many more that a secret at the end of the kept part is still seen whole.
+/// The bytes of a line that are collected: so many more that a secret at the end of the kept part
+/// is still seen whole.
 const MAX_COLLECTED_BYTES: usize = MAX_LINE_BYTES + 512;
 /// Logs that are kept of sessions whose agent has ended: its last words are read after its end.
 const MAX_ENDED_LOGS: usize = 64;
 /// The characters of a ring's id, which no other ring of the same session has.
 const LOG_ID_CHARS: usize = 12;
 
-/// Stands for the ring in the position before its first line. A ring without lines is not kept for its readers, so the position
-/// must be good for the next one.
+/// Stands for the ring in the position before its first line. A ring without lines is not kept for
+/// its readers, so the position must be good for the next one.
 const START_LOG_ID: &str = "000000000000";
 
 /// The stream that a line was written to.
@@ -142,8 +143,8 @@ impl AgentLog {
         LoggedLines { lines, next: self.position(ring.total), has_gap: false }
     }
 
-    /// Returns the first `limit` lines after the position. A position in another ring, such as that of an earlier host, comes
-    /// before all lines of this one.
+    /// Returns the first `limit` lines after the position. A position in another ring, such as that
+    /// of an earlier host, comes before all lines of this one.
     pub fn read_after(&self, after: &LogPosition, limit: usize) -> LoggedLines {
         let ring = self.lock_ring();
         let is_known = self.has_position(after) && after.line <= ring.total;
@@ -308,8 +309,9 @@ impl AgentLogs {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the log of a session, a new one if there is none. Of the logs that are neither written nor read those without
-    /// lines are dropped, and if there are too many others, the longest unused.
+    /// Returns the log of a session, a new one if there is none. Of the logs that are neither
+    /// written nor read those without lines are dropped, and if there are too many others, the
+    /// longest unused.
     pub(crate) fn get_or_create(&self, session: &SessionId) -> Arc<AgentLog> {
         let mut known = self.lock();
         let log = Arc::clone(

@@ -1,4 +1,5 @@
-//! The agent's stdout as the host reads it: moved from the pipe into the output file, and read from there.
+//! The agent's stdout as the host reads it: moved from the pipe into the output file, and read from
+//! there.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,7 +26,8 @@ pub(crate) struct AgentOutput {
     /// How far the output is in the file.
     moved: u64,
     released: ReleasedPrefix,
-    /// False for output on the disk: if a power cut shortens the log, the next host reads that output again.
+    /// False for output on the disk: if a power cut shortens the log, the next host reads that
+    /// output again.
     is_in_memory: bool,
     /// The end of what was given back of an oversized line.
     dropped_end: u64,
@@ -59,8 +61,8 @@ impl AgentOutput {
         }
     }
 
-    /// Gives the memory of a part of a line back that is too long to be taken. The next host would read zeros there, and finds
-    /// the line as long as it is.
+    /// Gives the memory of a part of a line back that is too long to be taken. The next host would
+    /// read zeros there, and finds the line as long as it is.
     pub(crate) fn release_dropped(&mut self, from: u64, to: u64) {
         let from = from.max(self.dropped_end).next_multiple_of(PAGE_BYTES);
         let to = to.min(self.read) / PAGE_BYTES * PAGE_BYTES;
@@ -107,8 +109,9 @@ impl AsyncRead for AgentOutput {
                 Ok(Ok(moved)) => {
                     this.moved += moved as u64;
                     if moved < wanted {
-                        // The pipe is empty. The next read waits for the event instead of asking the pipe, so that the
-                        // readers of this output run before more of it is taken in.
+                        // The pipe is empty. The next read waits for the event instead of asking
+                        // the pipe, so that the readers of this output run before more of it is
+                        // taken in.
                         guard.clear_ready();
                     }
                 }

@@ -1,4 +1,5 @@
-//! The host's handle to a running agent process: it ends the process, has it kept, and reports its exit.
+//! The host's handle to a running agent process: it ends the process, has it kept, and reports its
+//! exit.
 
 use std::io::Cursor;
 use std::os::fd::{AsFd, OwnedFd};
@@ -80,7 +81,8 @@ pub(crate) struct AgentProcess {
     exit: watch::Receiver<Option<AgentExit>>,
 }
 
-/// Orders that may wait for the task that follows the keeper: there are six kinds, each given once or twice.
+/// Orders that may wait for the task that follows the keeper: there are six kinds, each given once
+/// or twice.
 const MAX_WAITING_ORDERS: usize = 8;
 
 impl AgentProcess {
@@ -97,8 +99,9 @@ impl AgentProcess {
         Self { pid, ..self }
     }
 
-    /// Returns an agent that has ended without a host and has no keeper any more. `finish` is called with the
-    /// fate of its left output. If this is dropped without an order, the output stays for the next host.
+    /// Returns an agent that has ended without a host and has no keeper any more. `finish` is
+    /// called with the fate of its left output. If this is dropped without an order, the output
+    /// stays for the next host.
     pub(super) fn of_ended_agent(
         exit: AgentExit,
         finish: impl FnOnce(OutputFate) + Send + 'static,
@@ -133,33 +136,38 @@ impl AgentProcess {
         let _ = self.orders.try_send(KeeperOrder::End);
     }
 
-    /// Lets the agent outlive the host from now on. `listener` is where the next host finds the keeper.
+    /// Lets the agent outlive the host from now on. `listener` is where the next host finds the
+    /// keeper.
     pub(super) fn keep(&self, order: KeepOrder, files: KeptFiles, listener: OwnedFd) {
         let _ = self.orders.try_send(KeeperOrder::Keep(Box::new((order, files, listener))));
     }
 
-    /// The agent is not to outlive the host any more, and its stdin closes with the host's own end of it.
+    /// The agent is not to outlive the host any more, and its stdin closes with the host's own end
+    /// of it.
     pub(crate) fn stop_keeping(&self) {
         let _ = self.orders.try_send(KeeperOrder::Drop);
     }
 
-    /// Leaves the agent to its keeper, for the next host. An agent that is not kept is ended by its keeper.
+    /// Leaves the agent to its keeper, for the next host. An agent that is not kept is ended by its
+    /// keeper.
     pub(crate) fn leave(&self) {
         let _ = self.orders.try_send(KeeperOrder::Leave);
     }
 
-    /// Lets the keeper go, or removes its left output. Called when the log has the agent's exit and all of its output.
+    /// Lets the keeper go, or removes its left output. Called when the log has the agent's exit and
+    /// all of its output.
     pub(crate) fn release(self) {
         let _ = self.orders.try_send(KeeperOrder::Release);
     }
 
-    /// Keeps the left output of an agent without a keeper from being removed: not all of it could be read.
+    /// Keeps the left output of an agent without a keeper from being removed: not all of it could
+    /// be read.
     pub(crate) fn set_output_aside(&self) {
         let _ = self.orders.try_send(KeeperOrder::SetAside);
     }
 
-    /// Waits until nothing of the tree is left. Once the end was asked for this takes a bounded time, whatever the keeper
-    /// does.
+    /// Waits until nothing of the tree is left. Once the end was asked for this takes a bounded
+    /// time, whatever the keeper does.
     pub(crate) async fn wait_for_exit(&mut self) -> AgentExit {
         match self.exit.wait_for(Option::is_some).await {
             Ok(exit) => exit.clone().unwrap_or_default(),
@@ -170,8 +178,8 @@ impl AgentProcess {
 
 /// How long reading the last reports of a keeper may take. They are in the socket already.
 const LAST_REPORT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a keeper may take beyond the grace period that it gives its tree. An agent can disable its own keeper (stop it,
-/// take its files away), so the host ends the tree itself then.
+/// How long a keeper may take beyond the grace period that it gives its tree. An agent can disable
+/// its own keeper (stop it, take its files away), so the host ends the tree itself then.
 const KEEPER_DELAY: Duration = Duration::from_millis(1_500);
 /// How long the kernel may take over SIGKILL. A process that waits for a device may take for ever.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -200,7 +208,8 @@ impl KeeperProcess {
             .ok()
             .and_then(Pid::from_raw)
             .ok_or(std::io::ErrorKind::NotFound)?;
-        // The handle is only polled, so that it need not be non-blocking, which older kernels do not know.
+        // The handle is only polled, so that it need not be non-blocking, which older kernels do
+        // not know.
         let handle = pidfd_open(pid, PidfdFlags::empty())?;
         Ok(Self::Adopted(register(handle, Interest::READABLE)?))
     }
@@ -222,8 +231,8 @@ impl KeeperProcess {
     }
 }
 
-/// Follows the keeper until its tree is gone. `control` is the connection to it, with the reports that were read from it
-/// already.
+/// Follows the keeper until its tree is gone. `control` is the connection to it, with the reports
+/// that were read from it already.
 pub(super) fn follow_keeper(
     pid: u32,
     mut process: KeeperProcess,
@@ -253,7 +262,8 @@ pub(super) fn follow_keeper(
             }
         }
         if !follower.is_gone {
-            // The keeper itself was killed: what it had is ended by record, and what has become ours by descent.
+            // The keeper itself was killed: what it had is ended by record, and what has become
+            // ours by descent.
             let records = records.clone();
             let _ = tokio::task::spawn_blocking(move || records.end_leftover_tree(pid)).await;
         }
@@ -409,8 +419,8 @@ impl KeeperFollower {
         }
     }
 
-    /// Lets the keeper of a kept agent go once the exit is noted: when the process's handle is dropped. Returns false if
-    /// that is left to the next host.
+    /// Lets the keeper of a kept agent go once the exit is noted: when the process's handle is
+    /// dropped. Returns false if that is left to the next host.
     async fn release_keeper(&mut self, process: &mut KeeperProcess) -> bool {
         loop {
             match self.orders.recv().await {

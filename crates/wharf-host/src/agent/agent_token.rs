@@ -1,5 +1,6 @@
-//! Agent tokens: they tell to which session a process belongs. Each process tree that the host starts gets a token in
-//! its environment; the host also recognises the tree by its root (rule 10.1).
+//! Agent tokens: they tell to which session a process belongs. Each process tree that the host
+//! starts gets a token in its environment; the host also recognises the tree by its root (rule
+//! 10.1).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,8 +21,8 @@ const TOKEN_PREFIX: &str = "wharf_agent_";
 /// 52 characters of five bits: 260 random bits.
 const TOKEN_RANDOM_CHARS: usize = 52;
 
-/// All live agent tokens. The tokens themselves are nowhere but in the processes' environment: only their hashes are
-/// kept here, in memory.
+/// All live agent tokens. The tokens themselves are nowhere but in the processes' environment: only
+/// their hashes are kept here, in memory.
 #[derive(Debug, Default)]
 pub(crate) struct AgentTokens {
     live: Mutex<HashMap<blake3::Hash, TokenHolder>>,
@@ -36,7 +37,8 @@ struct TokenHolder {
     root: u32,
 }
 
-/// A recognised token: its bearer belongs to the agent of a session for as long as that agent's process lives.
+/// A recognised token: its bearer belongs to the agent of a session for as long as that agent's
+/// process lives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AgentToken {
     session: SessionId,
@@ -110,8 +112,8 @@ impl Drop for TokenGuard {
 }
 
 impl AgentTokens {
-    /// Returns the live token that hashes like `token`. The lookup is by hash, so its duration reveals nothing that
-    /// helps to guess a token.
+    /// Returns the live token that hashes like `token`. The lookup is by hash, so its duration
+    /// reveals nothing that helps to guess a token.
     pub(crate) fn find_by_token(&self, token: &str) -> Option<AgentToken> {
         let digest = blake3::hash(token.as_bytes());
         self.lock_live()

@@ -1,4 +1,5 @@
-//! The identity of a state directory: a copy of the directory is another one, and the agents of the first are not its own.
+//! The identity of a state directory: a copy of the directory is another one, and the agents of the
+//! first are not its own.
 
 use std::fs;
 use std::io;
@@ -21,8 +22,8 @@ pub(crate) struct DirectoryIdentity {
 }
 
 impl DirectoryIdentity {
-    /// Reads the identity from the file `id` in the directory. It is made anew if it is missing, cannot be read, or is
-    /// that of another directory.
+    /// Reads the identity from the file `id` in the directory. It is made anew if it is missing,
+    /// cannot be read, or is that of another directory.
     pub(crate) fn load_or_create(root: &Path) -> io::Result<Self> {
         let path = root.join("id");
         let directory = fs::metadata(root)?;

@@ -1,4 +1,5 @@
-//! An agent that has ended without a host: its output, which its keeper has left on the disk, is taken in.
+//! An agent that has ended without a host: its output, which its keeper has left on the disk, is
+//! taken in.
 
 use std::fs;
 use std::io;
@@ -23,8 +24,9 @@ pub(crate) struct EndedAgent {
     output: LeftOutput,
 }
 
-/// Finds the agents whose output is on the disk. Output that no host could read is left alone. Fails if the directory cannot be
-/// read: the sessions whose output is there must not be ended without it.
+/// Finds the agents whose output is on the disk. Output that no host could read is left alone.
+/// Fails if the directory cannot be read: the sessions whose output is there must not be ended
+/// without it.
 pub(crate) fn find_ended_agents(records: &ProcessRecords) -> io::Result<Vec<LeftAgent>> {
     let mut found = Vec::new();
     for path in records.list_left_outputs()? {
@@ -33,7 +35,8 @@ pub(crate) fn find_ended_agents(records: &ProcessRecords) -> io::Result<Vec<Left
             Ok(None) => continue,
             Err(error) => {
                 tracing::error!(path = %path.display(), %error, "output of an agent without its record is left alone");
-                // Its session ends now. A later host that can read the record would remove the output.
+                // Its session ends now. A later host that can read the record would remove the
+                // output.
                 if may_pass(&error) {
                     set_output_aside(&path);
                 }
@@ -74,7 +77,8 @@ pub(super) fn find_ended_agent(
     Ok(None)
 }
 
-/// Returns true for an error of the system, such as a full disk, that may be over when the same is tried again.
+/// Returns true for an error of the system, such as a full disk, that may be over when the same is
+/// tried again.
 pub(crate) fn may_pass(error: &io::Error) -> bool {
     error.raw_os_error().is_some() && error.kind() != io::ErrorKind::NotFound
 }
@@ -92,7 +96,8 @@ impl EndedAgent {
         context: &AdoptionContext<'_>,
     ) -> io::Result<AdoptedAgent> {
         let Self { tree, path, output: LeftOutput { files, stderr, exit } } = self;
-        // The clock of its last host means nothing after a reboot, and no deadline counts for an agent that has ended.
+        // The clock of its last host means nothing after a reboot, and no deadline counts for an
+        // agent that has ended.
         let is_running = TurnStatus::read(&files.ledger).is_running;
         let turn_status = TurnStatus { is_running, ..TurnStatus::default() };
         let first_turn_at = first_turn_of(&tree);

@@ -19,10 +19,11 @@ use super::stderr::StderrTail;
 use crate::adapters::AdapterError;
 use crate::frame::{self, Envelope, FrameKind, FrameLine, FrameReader};
 
-/// Bounds the frames that are kept before `session/new` is answered: several agents send commands and modes early, one
-/// of them half a megabyte.
+/// Bounds the frames that are kept before `session/new` is answered: several agents send commands
+/// and modes early, one of them half a megabyte.
 const MAX_EARLY_BYTES: usize = 16 << 20;
-/// How long a dead agent's keeper may take to end its tree before the host stops waiting for the exit code.
+/// How long a dead agent's keeper may take to end its tree before the host stops waiting for the
+/// exit code.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(7);
 
 /// An agent's response to `initialize`.
@@ -42,8 +43,8 @@ impl InitializeResponse {
         })
     }
 
-    /// Returns the response for a client before any agent has answered `initialize`: Wharf's own name, and no
-    /// capabilities.
+    /// Returns the response for a client before any agent has answered `initialize`: Wharf's own
+    /// name, and no capabilities.
     pub fn without_agent() -> Self {
         let version = env!("CARGO_PKG_VERSION");
         let info = format!(r#"{{"name":"wharf","title":"Wharf","version":"{version}"}}"#);
@@ -275,14 +276,14 @@ impl InitializedAgent {
         let _ = self.outbox.send_frame(frame, LineNote::Plain);
     }
 
-    /// Drops, from now on, the content that an agent repeats when it loads or resumes a session: the log has it
-    /// already. State updates are kept.
+    /// Drops, from now on, the content that an agent repeats when it loads or resumes a session:
+    /// the log has it already. State updates are kept.
     pub(super) fn drop_replay(&mut self) {
         self.early.drops_content = true;
     }
 
-    /// Waits for the end of a replay. Some agents replay after their answer, so a replay counts as over once nothing of
-    /// it has come for `quiet` (rule 2.6).
+    /// Waits for the end of a replay. Some agents replay after their answer, so a replay counts as
+    /// over once nothing of it has come for `quiet` (rule 2.6).
     pub(super) async fn wait_for_replay_end(
         &mut self,
         quiet: Duration,
@@ -296,7 +297,8 @@ impl InitializedAgent {
                     ..StartFailure::new(message)
                 });
             }
-            // First the lines that were read together with the answer: no further read would return them.
+            // First the lines that were read together with the answer: no further read would return
+            // them.
             let before = self.early.dropped;
             while let Some(line) = self.reader.next_line() {
                 sort_line(line, None, &mut self.early, &self.outbox, &self.stderr);
@@ -361,7 +363,8 @@ enum AwaitedLine {
     Malformed(String),
 }
 
-/// Handles one line while the answer to the request `id` is awaited. Returns the line if it is that answer.
+/// Handles one line while the answer to the request `id` is awaited. Returns the line if it is that
+/// answer.
 fn sort_line(
     line: FrameLine<'_>,
     id: Option<u64>,
@@ -416,7 +419,8 @@ fn is_awaited_answer(found: &[Salvaged], id: Option<u64>) -> bool {
     id.is_some_and(|id| found.iter().any(|message| message.may_answer(id)))
 }
 
-/// Returns the answer without null members, and with room for Wharf's own members in its `_meta` (rule 12.11).
+/// Returns the answer without null members, and with room for Wharf's own members in its `_meta`
+/// (rule 12.11).
 fn clean_answer(frame: &[u8], envelope: &Envelope<'_>) -> Result<Bytes, ReadError> {
     let plain = if envelope.has_null_members {
         frame::without_null_members(frame, envelope.kind)?
@@ -446,8 +450,8 @@ impl EarlyFrames {
         }
     }
 
-    /// Drops reports of settings that came before the answer to a load or resume which tells them too: the answer is newer,
-    /// but they would be taken as if they came after it.
+    /// Drops reports of settings that came before the answer to a load or resume which tells them
+    /// too: the answer is newer, but they would be taken as if they came after it.
     pub(super) fn drop_outdated_settings(&mut self, answer: &[u8]) {
         let result = Json::parse(answer).and_then(|answer| answer.member("result")).ok().flatten();
         let tells =
@@ -507,8 +511,8 @@ fn describe_refusal(method: &str, frame: &[u8]) -> String {
     format!("the agent refused `{method}`: {} ({})", shown(message), details.join("; "))
 }
 
-/// Returns the capabilities that decide what the core may do. One of another type than ACP's counts as absent; one that
-/// stands there twice is an error.
+/// Returns the capabilities that decide what the core may do. One of another type than ACP's counts
+/// as absent; one that stands there twice is an error.
 fn read_traits(answer: &[u8]) -> Result<AgentTraits, ReadError> {
     let answer = Json::parse(answer)?;
     let has = |path: &[&str]| {

@@ -1,4 +1,5 @@
-//! Looks at the keepers of a state directory from outside, for `wharf doctor`. Works without a host.
+//! Looks at the keepers of a state directory from outside, for `wharf doctor`. Works without a
+//! host.
 
 use std::collections::HashSet;
 use std::fs;
@@ -37,7 +38,8 @@ pub fn inspect_keepers(state_dir: &Path) -> KeeperReport {
     KeeperReport { versions, stale_sockets }
 }
 
-/// Tries what keepers and hosts do with an agent's pipes: files in memory, and `splice` to and from them.
+/// Tries what keepers and hosts do with an agent's pipes: files in memory, and `splice` to and from
+/// them.
 pub fn check_keeper_support() -> io::Result<()> {
     let (file, (reader, mut writer)) = (create_file("wharf-doctor")?, io::pipe()?);
     writer.write_all(b"x")?;

@@ -1,5 +1,5 @@
-//! Scopes of systemd for keepers. A service's control group is what systemd ends, limits and counts; a keeper in a scope of its
-//! own has no part in that of the host.
+//! Scopes of systemd for keepers. A service's control group is what systemd ends, limits and
+//! counts; a keeper in a scope of its own has no part in that of the host.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,8 +9,9 @@ use crate::config::KeeperScope;
 
 const PROGRAM: &str = "systemd-run";
 
-/// Returns the command that starts a keeper in a scope of its own. Fails if its program is not installed. The program is looked
-/// for on the host's own path: the path of an agent is its caller's choice.
+/// Returns the command that starts a keeper in a scope of its own. Fails if its program is not
+/// installed. The program is looked for on the host's own path: the path of an agent is its
+/// caller's choice.
 pub(super) fn scope_command(scope: KeeperScope) -> io::Result<Vec<OsString>> {
     let manager = match scope {
         KeeperScope::None => return Ok(Vec::new()),

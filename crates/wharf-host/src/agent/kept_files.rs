@@ -1,9 +1,12 @@
-//! The files that outlive the host together with the agent: its pipes, and three files in memory beside them.
+//! The files that outlive the host together with the agent: its pipes, and three files in memory
+//! beside them.
 //!
-//! Every byte of the agent's stdout is moved by `splice` from the pipe into the *output file*, and every byte of its stdin
-//! from the *input file* into the pipe. `splice` moves the bytes and the file's position in one system call, so the position
-//! says exactly how far the stream has come, whichever process has moved it and however that process has ended. Host and
-//! keeper share the open files; only one of them moves bytes at a time. The third file is the [ledger](super::ledger).
+//! Every byte of the agent's stdout is moved by `splice` from the pipe into the *output file*, and
+//! every byte of its stdin from the *input file* into the pipe. `splice` moves the bytes and the
+//! file's position in one system call, so the position says exactly how far the stream has come,
+//! whichever process has moved it and however that process has ended. Host and keeper share the
+//! open files; only one of them moves bytes at a time. The third file is the
+//! [ledger](super::ledger).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -78,12 +81,14 @@ pub(crate) fn create_file(name: &str) -> io::Result<OwnedFd> {
     reason = "the registration of an owned file is sound, but its function is for any type"
 )]
 pub(super) fn register(file: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an owned file always names the same open file, and stays open until the registration is dropped.
+    // SAFETY: an owned file always names the same open file, and stays open until the registration
+    // is dropped.
     unsafe { AsyncFd::register_with_interest(file, interest) }.map_err(Into::into)
 }
 
-/// Moves bytes from a pipe to the end of a file, or from the position of a file into a pipe. Returns how many; 0 at the end
-/// of the source. Fails with `WouldBlock` if the pipe is empty or full.
+/// Moves bytes from a pipe to the end of a file, or from the position of a file into a pipe.
+/// Returns how many; 0 at the end of the source. Fails with `WouldBlock` if the pipe is empty or
+/// full.
 pub(crate) fn move_bytes(from: impl AsFd, to: impl AsFd, max_bytes: usize) -> io::Result<usize> {
     loop {
         match rustix::pipe::splice(&from, None, &to, None, max_bytes, SpliceFlags::NONBLOCK) {
@@ -140,10 +145,12 @@ pub(crate) fn read_range(file: impl AsFd, from: u64, to: u64) -> io::Result<Vec<
 }
 
 pub(super) const PAGE_BYTES: u64 = 4096;
-/// The bytes that may be of no use any more before their memory is given back. Each time costs a system call.
+/// The bytes that may be of no use any more before their memory is given back. Each time costs a
+/// system call.
 pub(super) const MIN_RELEASED_BYTES: u64 = 256 << 10;
 
-/// The beginning of a file in memory that is of no use any more. Its memory is given back; the offsets of the rest stay.
+/// The beginning of a file in memory that is of no use any more. Its memory is given back; the
+/// offsets of the rest stay.
 #[derive(Debug, Default)]
 pub(crate) struct ReleasedPrefix {
     end: u64,

@@ -65,7 +65,8 @@ pub(crate) struct LaunchedAgent {
     pub(crate) files: Option<KeptFiles>,
 }
 
-/// A keeper that takes longer over starting a command is stuck. Long for a machine that has much to do.
+/// A keeper that takes longer over starting a command is stuck. Long for a machine that has much to
+/// do.
 const KEEPER_START_TIMEOUT: Duration = Duration::from_secs(60);
 
 type Pipes = (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>);
@@ -116,7 +117,8 @@ impl Launch {
         Ok((process, stdin, stdout, stderr))
     }
 
-    /// Starts a command that reads nothing; whatever it writes goes to `output`, in the order written.
+    /// Starts a command that reads nothing; whatever it writes goes to `output`, in the order
+    /// written.
     pub(crate) async fn run_into(&self, output: OwnedFd) -> Result<AgentProcess, String> {
         let stdio = || Ok([Stdio::null(), output.try_clone()?.into(), output.try_clone()?.into()]);
         let (_, process) = self.start_under_keeper(stdio).await?;
@@ -138,7 +140,8 @@ impl Launch {
         self.command.first().map_or("", String::as_str)
     }
 
-    /// Starts the command, in a scope of systemd if that is set and possible. `stdio` is called for each attempt.
+    /// Starts the command, in a scope of systemd if that is set and possible. `stdio` is called for
+    /// each attempt.
     async fn start_under_keeper(
         &self,
         stdio: impl Fn() -> io::Result<[Stdio; 3]>,
@@ -217,7 +220,8 @@ impl Launch {
         stdio: [Stdio; 3],
         token: Option<&str>,
     ) -> io::Result<tokio::process::Child> {
-        // `systemd-run --scope` becomes the keeper by `exec`: its pid and its open files are the keeper's.
+        // `systemd-run --scope` becomes the keeper by `exec`: its pid and its open files are the
+        // keeper's.
         let program = scope.iter().cloned().chain([self.program.clone().into()]);
         let verb = [KEEPER_VERB.into(), control.as_raw_fd().to_string().into(), "--".into()];
         let mut args: Vec<OsString> = program.chain(verb).collect();
@@ -239,7 +243,8 @@ impl Launch {
             open_files_limit::original_limit()
                 .map(|before| (open_files_limit::LIMIT_VARIABLE, before)),
         );
-        // Last, so that nobody else says who it is: neither a caller nor an adapter, nor an agent that our host is run by.
+        // Last, so that nobody else says who it is: neither a caller nor an adapter, nor an agent
+        // that our host is run by.
         command
             .env_remove(agent_token::SESSION_VARIABLE)
             .env_remove(agent_token::TOKEN_VARIABLE);
@@ -250,11 +255,12 @@ impl Launch {
                 .env(agent_token::TOKEN_VARIABLE, token);
         }
         command.stdin(stdin).stdout(stdout).stderr(stderr);
-        // Its own group: a Ctrl-C at the terminal, or its end, is for the host. Not its own session: the kernel would give it a
-        // share of the processor apart from the host's, and a flood would come in many small pieces.
+        // Its own group: a Ctrl-C at the terminal, or its end, is for the host. Not its own
+        // session: the kernel would give it a share of the processor apart from the host's, and a
+        // flood would come in many small pieces.
         command.process_group(0);
-        // Only this keeper may inherit its end. In another one's hands it would stay open after the keeper's end, which
-        // would then not be noticed for as long as the other one lives.
+        // Only this keeper may inherit its end. In another one's hands it would stay open after the
+        // keeper's end, which would then not be noticed for as long as the other one lives.
         let mut keepers = orphans::lock_keepers();
         rustix::io::fcntl_setfd(control, FdFlags::empty())?;
         let child = command.spawn();
@@ -285,7 +291,8 @@ fn copy_ends(ends: &[OwnedFd; 3]) -> io::Result<[Stdio; 3]> {
     Ok([stdin.try_clone()?.into(), stdout.try_clone()?.into(), stderr.try_clone()?.into()])
 }
 
-/// Creates the files of an agent. The others are its own ends of the pipes: stdin, stdout and stderr.
+/// Creates the files of an agent. The others are its own ends of the pipes: stdin, stdout and
+/// stderr.
 fn create_files() -> io::Result<(KeptFiles, [OwnedFd; 3])> {
     let ((own_stdin, stdin), (stdout, own_stdout)) = (io::pipe()?, io::pipe()?);
     let (stderr, own_stderr) = io::pipe()?;

@@ -1,13 +1,16 @@
-//! The ledger of an agent: the work between host and agent that is under way, for the host that comes after this one.
+//! The ledger of an agent: the work between host and agent that is under way, for the host that
+//! comes after this one.
 //!
-//! It is a file in memory that the agent's keeper holds too, so it lasts exactly as long as the agent. The host appends a
-//! record *before* it does something; the thing itself tells whether it was done:
-//! - [`Ledger::note_reads`] comes before the append to the log and says how far the agent's output is taken in once each event is in
-//!   the log. The length of the log tells which of them counts.
-//! - [`Ledger::note_line`] comes before a line is put into the input file and says where the line will end. The length of
-//!   the input file tells whether it was put there.
+//! It is a file in memory that the agent's keeper holds too, so it lasts exactly as long as the
+//! agent. The host appends a record *before* it does something; the thing itself tells whether it
+//! was done:
+//! - [`Ledger::note_reads`] comes before the append to the log and says how far the agent's output
+//!   is taken in once each event is in the log. The length of the log tells which of them counts.
+//! - [`Ledger::note_line`] comes before a line is put into the input file and says where the line
+//!   will end. The length of the input file tells whether it was put there.
 //!
-//! Nothing in the ledger is ever taken back, so a record that was cut off by the host's death is simply the last one.
+//! Nothing in the ledger is ever taken back, so a record that was cut off by the host's death is
+//! simply the last one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -26,11 +29,12 @@ const RECORDS_START: u64 = PAGE_BYTES;
 const PAGE_LENGTH: usize = 4096;
 /// The records that are written before the ledger is written anew, without those that are settled.
 const MAX_RECORD_BYTES: u64 = 512 << 10;
-/// A request of the agent that can be repeated is kept up to this size; a larger one is answered with an error.
+/// A request of the agent that can be repeated is kept up to this size; a larger one is answered
+/// with an error.
 const MAX_REPEATED_BYTES: usize = 64 << 10;
 
-/// The events after which the host notes that it owes the agent no line, as in a long turn: the next host reads the events behind
-/// the last note.
+/// The events after which the host notes that it owes the agent no line, as in a long turn: the
+/// next host reads the events behind the last note.
 const SENT_NOTE_INTERVAL: u64 = 10_000;
 
 /// The length and the kind of a record.
@@ -54,9 +58,11 @@ pub(crate) enum LineNote<'a> {
     Plain,
     /// It is the effect of this event: a later host does not send it again.
     Effect(Seq),
-    /// It answers this request of the agent. `line` is the end of the request's line in the output, if that is being taken in.
+    /// It answers this request of the agent. `line` is the end of the request's line in the output,
+    /// if that is being taken in.
     Answer { id: &'a [u8], line: u64 },
-    /// It is a request under this id. `setting` is the request's frame if its success changes a setting.
+    /// It is a request under this id. `setting` is the request's frame if its success changes a
+    /// setting.
     Request { id: u64, setting: Option<&'a [u8]> },
 }
 
@@ -138,8 +144,8 @@ impl Ledger {
         }
     }
 
-    /// Reads the ledger of an agent that another host has left. `head` is the last event of the log, `input_size` the length
-    /// of the input file.
+    /// Reads the ledger of an agent that another host has left. `head` is the last event of the
+    /// log, `input_size` the length of the input file.
     pub(crate) fn recover(
         file: OwnedFd,
         head: Seq,
@@ -160,7 +166,8 @@ impl Ledger {
         let (open, confirmed) = recovery.finish();
         let mut ledger = Self::at(file, open.clone(), confirmed, start, start + at as u64);
         ledger.status = status;
-        // Records that do not count now must not count later, when the log or the input file has grown.
+        // Records that do not count now must not count later, when the log or the input file has
+        // grown.
         ledger.rewrite()?;
         Ok((LedgerHandle(Arc::new(Mutex::new(ledger))), open))
     }
@@ -184,7 +191,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Keeps all further records. A ledger on the disk must tell of every event that a power cut may take out of the log.
+    /// Keeps all further records. A ledger on the disk must tell of every event that a power cut
+    /// may take out of the log.
     pub(crate) fn keep_records(&mut self) {
         self.keeps_records = true;
     }
@@ -219,8 +227,8 @@ impl Ledger {
         self.note_line(LineNote::Effect(event), self.open.input_end)
     }
 
-    /// Notes that a request of the agent, whose line ends at `line` of the output, is being served. A request with `repeatable` is
-    /// served again by the next host if this one does not answer it.
+    /// Notes that a request of the agent, whose line ends at `line` of the output, is being served.
+    /// A request with `repeatable` is served again by the next host if this one does not answer it.
     pub(crate) fn note_taken(
         &mut self,
         line: u64,
@@ -272,8 +280,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Writes all that still counts as one record at the beginning of a page, and then gives the memory of the earlier records
-    /// back. A reader in between finds both, which say the same.
+    /// Writes all that still counts as one record at the beginning of a page, and then gives the
+    /// memory of the earlier records back. A reader in between finds both, which say the same.
     fn rewrite(&mut self) -> io::Result<()> {
         let start = (self.end + HEAD_BYTES as u64).next_multiple_of(PAGE_BYTES);
         self.begin_record(KIND_PADDING);
@@ -285,7 +293,8 @@ impl Ledger {
             self.buffer.extend_from_slice(&record?);
         }
         self.write_record()?;
-        // A ledger that a keeper has left is on a disk, whose power may be cut. In memory this does nothing.
+        // A ledger that a keeper has left is on a disk, whose power may be cut. In memory this does
+        // nothing.
         rustix::fs::fdatasync(&self.file)?;
         release_range(&self.file, RECORDS_START, start);
         self.start = start;
@@ -438,7 +447,8 @@ impl Recovery {
                     rest = &rest[length..];
                 }
             }
-            // Padding, or a record of a later version, which raises the keeper's protocol if it must be understood.
+            // Padding, or a record of a later version, which raises the keeper's protocol if it
+            // must be understood.
             _ => {}
         }
         Some(())
@@ -456,7 +466,8 @@ impl Recovery {
     }
 }
 
-/// The ledger is in memory: it fails only if that is used up, and then costs exactness and nothing else.
+/// The ledger is in memory: it fails only if that is used up, and then costs exactness and nothing
+/// else.
 pub(crate) fn log_ledger_fault(noted: std::io::Result<()>) {
     if let Err(error) = noted {
         tracing::warn!(%error, "work with the agent cannot be noted for the next host");
@@ -479,7 +490,8 @@ pub(super) fn find_records(file: &OwnedFd) -> io::Result<LedgerRecords> {
         .unwrap_or(size)
         .max(RECORDS_START);
     let mut bytes = read_range(file, start, size)?;
-    // A file system may give back less than it was asked for, in its own larger blocks: then zeros are left.
+    // A file system may give back less than it was asked for, in its own larger blocks: then zeros
+    // are left.
     let records = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
     let zeros = records - records % PAGE_LENGTH;
     bytes.drain(..zeros);
@@ -487,7 +499,8 @@ pub(super) fn find_records(file: &OwnedFd) -> io::Result<LedgerRecords> {
     Ok(LedgerRecords { first_page_end: RECORDS_START, start, bytes })
 }
 
-/// Returns the kind, the body and the whole length of the first record. Returns `None` if it is not there as a whole.
+/// Returns the kind, the body and the whole length of the first record. Returns `None` if it is not
+/// there as a whole.
 fn next_record(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
     let length = u32::from_le_bytes(*bytes.first_chunk::<4>()?) as usize;
     let record = bytes.get(..length)?;

@@ -1,13 +1,13 @@
-//! The files of an agent whose time without a host ran out: its keeper writes them to the disk, and the next host reads them like
-//! those of an agent that it takes over.
+//! The files of an agent whose time without a host ran out: its keeper writes them to the disk, and
+//! the next host reads them like those of an agent that it takes over.
 //!
-//! They are in a directory beside the records of trees, `run/PID.TIME.left`, which is renamed into place when all of it is on the
-//! disk: either it is whole or it is not there.
+//! They are in a directory beside the records of trees, `run/PID.TIME.left`, which is renamed into
+//! place when all of it is on the disk: either it is whole or it is not there.
 //!
 //! | file | content |
 //! |---|---|
 //! | `output` | the output file, at the same offsets; the part that is in the log is a hole |
-//! | `ledger` | the records of the ledger; the next host adds its own, so that the one after it goes on exactly |
+//! | `ledger` | its records; the next host adds its own, so that the one after it goes on exactly |
 //! | `input` | nothing; its length is that of the input file and says which lines were sent |
 //! | `stderr` | the end of stderr |
 //! | `record` | the record of the tree, which names the session |
@@ -81,8 +81,8 @@ pub(super) fn write_output(
     written
 }
 
-/// Removes the output that a keeper has left in this directory: its session has what it needs. A host that is killed meanwhile leaves
-/// nothing that could be taken for the whole output.
+/// Removes the output that a keeper has left in this directory: its session has what it needs. A
+/// host that is killed meanwhile leaves nothing that could be taken for the whole output.
 pub(super) fn remove_output(dir: &Path) -> io::Result<()> {
     let taken = dir.with_extension(TAKEN_OUTPUT_EXTENSION);
     fs::rename(dir, &taken)?;
@@ -121,7 +121,8 @@ fn write_file(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Copies the parts of the output file that are still there, to the same places. Its position stays.
+/// Copies the parts of the output file that are still there, to the same places. Its position
+/// stays.
 fn copy_output(from: &OwnedFd, to: &File) -> io::Result<()> {
     let end = file_position(from)?;
     let copied = copy_parts(from, to, end);
@@ -151,7 +152,8 @@ fn copy_parts(from: &OwnedFd, to: &File, end: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies the status and the records of a ledger. The place of the records means nothing, so that they need no hole before them.
+/// Copies the status and the records of a ledger. The place of the records means nothing, so that
+/// they need no hole before them.
 fn copy_ledger(from: &OwnedFd, to: &File) -> io::Result<()> {
     let records = find_records(from)?;
     write_at(to, &read_range(from, 0, records.first_page_end)?, 0)?;

@@ -1,4 +1,5 @@
-//! Agent processes: started under a keeper, initialized, given a session, and ended with everything that they started.
+//! Agent processes: started under a keeper, initialized, given a session, and ended with everything
+//! that they started.
 
 pub(crate) mod adoption;
 pub(crate) mod agent_log;

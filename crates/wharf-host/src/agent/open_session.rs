@@ -1,5 +1,5 @@
-//! Opens a session in an initialized agent: `session/new`, `session/load` and `session/resume` for a session that it had, or
-//! `session/fork` for a copy of one.
+//! Opens a session in an initialized agent: `session/new`, `session/load` and `session/resume` for
+//! a session that it had, or `session/fork` for a copy of one.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -25,10 +25,11 @@ pub(crate) struct SessionOpening {
     pub(crate) how: StartKind,
     /// The `session/new` request that the session was created with.
     pub(crate) new_frame: Raw,
-    /// The agent's own id of the session, for load and resume; of the session to be copied for fork.
+    /// The agent's own id of the session, for load and resume; of the session to be copied for
+    /// fork.
     pub(crate) agent_session: Option<String>,
-    /// The settings that must be in force before the first prompt: a session never comes back with more rights than it
-    /// had (rule 2.6).
+    /// The settings that must be in force before the first prompt: a session never comes back with
+    /// more rights than it had (rule 2.6).
     pub(crate) wanted: Vec<AgentSetting>,
     /// How long nothing of a replay must come before it counts as over.
     pub(crate) quiet: Duration,
@@ -129,7 +130,8 @@ pub(crate) async fn open_session(
     })
 }
 
-/// Returns the session's id in the answer, and checks that what Wharf reads of the answer later stands there once.
+/// Returns the session's id in the answer, and checks that what Wharf reads of the answer later
+/// stands there once.
 fn read_session_id(answer: &[u8]) -> Result<Option<String>, ReadError> {
     let Some(result) = Json::parse(answer)?.member("result")? else { return Ok(None) };
     if !result.is_object() {
@@ -197,8 +199,8 @@ fn build_open_request(
     }
 }
 
-/// Builds a request with the parameters of the original `session/new`, byte for byte, and the agent's id of the
-/// session.
+/// Builds a request with the parameters of the original `session/new`, byte for byte, and the
+/// agent's id of the session.
 fn build_reopen_request(
     method: &'static str,
     frame: &[u8],
@@ -217,8 +219,8 @@ fn build_reopen_request(
     Ok((method, frame::one_line(rpc::request(id, method, params))))
 }
 
-/// Sets every setting that differs from the wanted ones until none differs. Returns the settings that the agent has
-/// then.
+/// Sets every setting that differs from the wanted ones until none differs. Returns the settings
+/// that the agent has then.
 async fn restore_settings(
     agent: &mut InitializedAgent,
     session: &str,
@@ -232,7 +234,8 @@ async fn restore_settings(
     loop {
         for frame in agent.early.frames.iter().skip(looked_at) {
             if let Some(kind) = frame::scan(frame).ok().and_then(|envelope| envelope.update) {
-                // A report that cannot be read is a fault of the agent, which the session's task notes.
+                // A report that cannot be read is a fault of the agent, which the session's task
+                // notes.
                 let _ = reported.take_update(kind, frame);
             }
         }

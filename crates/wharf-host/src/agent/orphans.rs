@@ -1,6 +1,6 @@
-//! Orphans: processes that a killed keeper leaves behind. The host is a subreaper too (Linux), so they become its
-//! children and stay recognisable as an agent's, whatever they did to their environment. This module ends and reaps
-//! them.
+//! Orphans: processes that a killed keeper leaves behind. The host is a subreaper too (Linux), so
+//! they become its children and stay recognisable as an agent's, whatever they did to their
+//! environment. This module ends and reaps them.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,18 +11,20 @@ use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::process_table::{child_pids, descendant_pids, send_signal};
 
-/// The time between two rounds. A process that forks while it is being killed is found in the next round.
+/// The time between two rounds. A process that forks while it is being killed is found in the next
+/// round.
 const KILL_INTERVAL: Duration = Duration::from_millis(50);
-/// Five seconds of rounds. A process that is still there then cannot be killed, and other sessions must not wait for
-/// it; the next call finds it again.
+/// Five seconds of rounds. A process that is still there then cannot be killed, and other sessions
+/// must not wait for it; the next call finds it again.
 const MAX_KILL_ROUNDS: usize = 100;
 
 static ADOPTS_ORPHANS: AtomicBool = AtomicBool::new(false);
-/// The pids of the keepers. The lock is held while a keeper is forked, so that every child is known.
+/// The pids of the keepers. The lock is held while a keeper is forked, so that every child is
+/// known.
 static RUNNING_KEEPERS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
-/// Makes this process the parent of every descendant that loses its own parent. For a program that is a host and
-/// nothing else: all its later children are keepers.
+/// Makes this process the parent of every descendant that loses its own parent. For a program that
+/// is a host and nothing else: all its later children are keepers.
 pub fn adopt_orphans() {
     // The program that started the host may have left it children of its own.
     lock_keepers().extend(child_pids(std::process::id()));

@@ -1,5 +1,5 @@
-//! The lines to an agent's stdin, in the input file until the pipe takes them. An agent that does not read must not make the
-//! host wait.
+//! The lines to an agent's stdin, in the input file until the pipe takes them. An agent that does
+//! not read must not make the host wait.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,7 +14,8 @@ use super::kept_files::{ReleasedPrefix, move_bytes, register, write_at};
 use super::ledger::{LedgerHandle, LineNote};
 use crate::limits::{CountLimit, CountPermit};
 
-/// Messages that may wait. More than an agent may leave unanswered: a pipe takes as few as 16 of them at once.
+/// Messages that may wait. More than an agent may leave unanswered: a pipe takes as few as 16 of
+/// them at once.
 const MAX_WAITING_FRAMES: usize = 4_096;
 /// Bytes that may wait: two of the largest frames.
 const MAX_WAITING_BYTES: usize = 64 << 20;
@@ -57,7 +58,8 @@ struct QueueState {
 pub(crate) struct OutboxStalled;
 
 impl Outbox {
-    /// Goes on after the line that ends at `end` of the file, of which the pipe has taken the bytes before `taken`.
+    /// Goes on after the line that ends at `end` of the file, of which the pipe has taken the bytes
+    /// before `taken`.
     pub(super) fn new(
         stdin: OwnedFd,
         file: OwnedFd,
@@ -118,7 +120,8 @@ impl InputQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fills the pipe until it has taken all lines, or is closed. The queue lives as long: with its last owner the pipe closes.
+    /// Fills the pipe until it has taken all lines, or is closed. The queue lives as long: with its
+    /// last owner the pipe closes.
     async fn drain(self: Arc<Self>) {
         while self.lock_state().is_waiting() {
             let Ok(mut guard) = self.stdin.writable().await else { return };

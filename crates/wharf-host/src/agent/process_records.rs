@@ -1,9 +1,11 @@
-//! Records of running process trees: one small file per keeper, so that the next host can end what this one leaves.
+//! Records of running process trees: one small file per keeper, so that the next host can end what
+//! this one leaves.
 //!
-//! A tree belongs to a state directory (rule 12.17). The record names the directory by device, inode and a random id,
-//! the system by its boot and pid namespace, the host, the keeper, the tag, and every process that was seen below the
-//! keeper. What is ended on the strength of a record is named by pid *and* start time, or descends from such a process, or
-//! carries exactly the recorded tag.
+//! A tree belongs to a state directory (rule 12.17). The record names the directory by device,
+//! inode and a random id, the system by its boot and pid namespace, the host, the keeper, the tag,
+//! and every process that was seen below the keeper. What is ended on the strength of a record is
+//! named by pid *and* start time, or descends from such a process, or carries exactly the recorded
+//! tag.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
@@ -44,7 +46,8 @@ struct TreeRecord {
     /// The hash of the token that the tree was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     token: Option<String>,
-    /// When the agent's first turn began, in milliseconds since 1970: processes that are younger are the agent's work.
+    /// When the agent's first turn began, in milliseconds since 1970: processes that are younger
+    /// are the agent's work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     first_turn_millis: Option<u64>,
     /// Set if the agent outlives its host.
@@ -145,7 +148,8 @@ struct RecordsState {
     system: String,
     host: Process,
     running: Mutex<BTreeMap<u32, TreeRecord>>,
-    /// Held from a change of `running` until the change is on disk: the files have the order of the changes.
+    /// Held from a change of `running` until the change is on disk: the files have the order of the
+    /// changes.
     writing: Mutex<()>,
     /// How many run; told whenever that changes.
     count: watch::Sender<usize>,
@@ -169,7 +173,8 @@ impl ProcessRecords {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Records a running keeper. A failure to write is no reason not to run: this host still knows the tree.
+    /// Records a running keeper. A failure to write is no reason not to run: this host still knows
+    /// the tree.
     pub(crate) fn add(&self, keeper: u32, tag: &str, token: Option<blake3::Hash>) {
         let RecordsState { directory, system, host, .. } = &*self.shared;
         // Where there is no `/proc` there is nothing to find again either.
@@ -220,8 +225,8 @@ impl ProcessRecords {
         changed.map_or(Ok(()), |record| self.write_record(&record))
     }
 
-    /// Notes what the next host needs to take the agent over. The keeper is told to keep it after this, and only if the note is
-    /// on disk.
+    /// Notes what the next host needs to take the agent over. The keeper is told to keep it after
+    /// this, and only if the note is on disk.
     pub(crate) fn note_kept(&self, keeper: u32, kept: KeptRecord) -> io::Result<()> {
         let noted = self.change_record(keeper, |record| {
             record.kept = Some(kept);
@@ -331,14 +336,15 @@ impl ProcessRecords {
         self.shared.ending.subscribe()
     }
 
-    /// Kills what is left of a tree of this host whose keeper is gone. Returns how many processes there were.
+    /// Kills what is left of a tree of this host whose keeper is gone. Returns how many processes
+    /// there were.
     pub(crate) fn end_leftover_tree(&self, keeper: u32) -> usize {
         let record = self.lock_running().get(&keeper).cloned();
         record.map_or(0, |record| end_trees(&[record]))
     }
 
-    /// Returns the trees that an earlier host on this state directory has left to their keepers, and kills the others. The
-    /// caller holds the directory's lease.
+    /// Returns the trees that an earlier host on this state directory has left to their keepers,
+    /// and kills the others. The caller holds the directory's lease.
     pub(crate) fn take_left_trees(&self) -> io::Result<Vec<LeftTree>> {
         settle_unfinished_records(&self.shared.dir, keeper_of)?;
         let mut left = Vec::new();
@@ -370,10 +376,12 @@ impl ProcessRecords {
         find_left_outputs(&self.shared.dir, LEFT_OUTPUT_EXTENSION)
     }
 
-    /// Returns the tree whose keeper has left the output in this directory; `None` if it is not of this state directory.
+    /// Returns the tree whose keeper has left the output in this directory; `None` if it is not of
+    /// this state directory.
     pub(super) fn read_left_tree(&self, output: &Path) -> io::Result<Option<LeftTree>> {
         let record = read_record::<TreeRecord>(&output.join("record"))?;
-        // Another boot or another numbering of processes makes no difference: nothing of the tree runs any more.
+        // Another boot or another numbering of processes makes no difference: nothing of the tree
+        // runs any more.
         let is_ours = record.directory == self.shared.directory;
         let tree = record.kept.clone().filter(|_| is_ours).map(|kept| LeftTree { record, kept });
         if tree.is_none() {
@@ -382,7 +390,8 @@ impl ProcessRecords {
         Ok(tree)
     }
 
-    /// Removes the output that keepers have begun to write and will not finish, and output that an earlier host had begun to remove.
+    /// Removes the output that keepers have begun to write and will not finish, and output that an
+    /// earlier host had begun to remove.
     pub(crate) fn remove_unfinished_outputs(&self) -> io::Result<()> {
         for path in find_left_outputs(&self.shared.dir, UNFINISHED_OUTPUT_EXTENSION)? {
             if self.has_living_keeper(&path) {
@@ -398,7 +407,8 @@ impl ProcessRecords {
         Ok(())
     }
 
-    /// Returns true if the keeper that has begun to write this output lives. Its record is the first file that it writes.
+    /// Returns true if the keeper that has begun to write this output lives. Its record is the
+    /// first file that it writes.
     fn has_living_keeper(&self, half: &Path) -> bool {
         let Some(keeper) = keeper_of_output(half) else { return false };
         let records = [half.join("record"), self.record_path(keeper)];
@@ -417,8 +427,8 @@ impl ProcessRecords {
         );
     }
 
-    /// Returns true if the host of a record of this directory lives. One that is dying has given its lease back already, so it is
-    /// waited for.
+    /// Returns true if the host of a record of this directory lives. One that is dying has given
+    /// its lease back already, so it is waited for.
     fn has_living_host(&self, record: &TreeRecord, give_up_at: Instant) -> bool {
         let is_of_here =
             record.directory == self.shared.directory && record.system == self.shared.system;
@@ -431,8 +441,9 @@ impl ProcessRecords {
         false
     }
 
-    /// Is this the record of a tree of this very directory whose host is dead? A record that was copied here with the
-    /// directory is that of another, and a host that still runs cares for its own trees.
+    /// Is this the record of a tree of this very directory whose host is dead? A record that was
+    /// copied here with the directory is that of another, and a host that still runs cares for its
+    /// own trees.
     fn is_ours(&self, record: &TreeRecord) -> bool {
         record.directory == self.shared.directory
             && record.system == self.shared.system
@@ -482,14 +493,16 @@ impl ProcessRecords {
     }
 }
 
-/// Reports a record that could not be written. That is no reason to end the tree: this host still knows it.
+/// Reports a record that could not be written. That is no reason to end the tree: this host still
+/// knows it.
 fn report_unwritten(keeper: u32, written: io::Result<()>) {
     if let Err(error) = written {
         tracing::debug!(%error, keeper, "a process tree could not be recorded");
     }
 }
 
-/// Reads the records of the kept agents whose keepers run, each with the keeper's pid. Changes nothing.
+/// Reads the records of the kept agents whose keepers run, each with the keeper's pid. Changes
+/// nothing.
 pub(super) fn read_kept_records(dir: &Path) -> Vec<(u32, KeptRecord)> {
     let system = identify_system();
     let records = read_records::<TreeRecord>(dir, keeper_of)
@@ -532,7 +545,8 @@ fn find_leftover_processes(records: &[TreeRecord], table: &ProcessTable) -> Hash
     left
 }
 
-/// Names this boot of the machine, and this process's numbering of processes: elsewhere a pid means another process.
+/// Names this boot of the machine, and this process's numbering of processes: elsewhere a pid means
+/// another process.
 fn identify_system() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
@@ -715,7 +729,8 @@ mod tests {
         let records = records(temp.path());
         let keeper = std::process::id();
         records.add(keeper, "tag", None);
-        // A directory in the place of the unfinished record: it cannot be written, as on a full disk.
+        // A directory in the place of the unfinished record: it cannot be written, as on a full
+        // disk.
         fs::create_dir(records.record_path(keeper).with_extension(UNFINISHED_EXTENSION)).unwrap();
         assert!(records.note_kept(keeper, kept_record(1)).is_err());
         assert!(!records.is_kept(keeper));

@@ -1,5 +1,5 @@
-//! Finds the processes of agents by descent, by record and by a tag in their environment, never by name; signals and
-//! kills them.
+//! Finds the processes of agents by descent, by record and by a tag in their environment, never by
+//! name; signals and kills them.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -8,14 +8,15 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
-/// The variable that every agent process and all its children carry: `<directory id>.<start>`. By itself it proves
-/// nothing: anybody can have got hold of it.
+/// The variable that every agent process and all its children carry: `<directory id>.<start>`. By
+/// itself it proves nothing: anybody can have got hold of it.
 pub const TAG_VARIABLE: &str = "WHARF_AGENT_TAG";
 
 /// The first argument of a keeper.
 pub(super) const KEEPER_VERB: &str = "__keeper";
 
-/// How often the table is read again while processes are being killed: a process may fork meanwhile.
+/// How often the table is read again while processes are being killed: a process may fork
+/// meanwhile.
 const MAX_KILL_ROUNDS: usize = 200;
 const KILL_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -63,7 +64,8 @@ fn kill_exactly(process: Process) {
     }
 }
 
-/// Kills the processes that `find` finds in the table until it finds none. Returns how many there were at first.
+/// Kills the processes that `find` finds in the table until it finds none. Returns how many there
+/// were at first.
 pub(super) fn kill_until_gone(find: impl Fn(&ProcessTable) -> HashSet<Process>) -> usize {
     let mut first = None;
     for _ in 0..MAX_KILL_ROUNDS {
@@ -98,7 +100,8 @@ pub(super) fn child_pids(parent: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Returns every process that descends from `root`, without `root`. Empty where there is no `/proc`.
+/// Returns every process that descends from `root`, without `root`. Empty where there is no
+/// `/proc`.
 pub fn descendant_pids(root: u32) -> Vec<u32> {
     ProcessTable::read()
         .descendants_of(&HashSet::from([root]))
@@ -132,7 +135,8 @@ impl ProcessTable {
     /// Every process that descends from one of `roots`, without these.
     pub(super) fn descendants_of(&self, roots: &HashSet<u32>) -> impl Iterator<Item = Process> {
         let descends = |mut pid: u32| {
-            // A chain of parents is short; the bound guards against a table that changed while it was read.
+            // A chain of parents is short; the bound guards against a table that changed while it
+            // was read.
             for _ in 0..self.stats.len() {
                 match self.stats.get(&pid) {
                     Some(stat) if roots.contains(&stat.parent) => return true,
@@ -169,9 +173,11 @@ pub fn is_below(pid: u32, ancestor: u32) -> bool {
     process_and_ancestors(pid).contains(&ancestor)
 }
 
-/// Returns the process, its parent, and so on up to the first of all; the process alone where there is no `/proc`.
+/// Returns the process, its parent, and so on up to the first of all; the process alone where there
+/// is no `/proc`.
 pub(crate) fn process_and_ancestors(pid: u32) -> Vec<u32> {
-    // In a container the host itself may be process 1; nothing has the parent 0 but the first of all.
+    // In a container the host itself may be process 1; nothing has the parent 0 but the first of
+    // all.
     let parent = |pid: &u32| read_stat(*pid).map(|stat| stat.parent).filter(|parent| *parent > 0);
     // A chain is short; the bound guards against a table that changes while it is read.
     std::iter::successors(Some(pid), parent).take(1_000).collect()
@@ -183,13 +189,14 @@ pub(super) fn is_keeper(pid: u32) -> bool {
     arguments.split(|byte| *byte == 0).nth(1) == Some(KEEPER_VERB.as_bytes())
 }
 
-/// Tells whether a process has ended, so that its tree cannot be found any more. Always false where there is no
-/// `/proc`.
+/// Tells whether a process has ended, so that its tree cannot be found any more. Always false where
+/// there is no `/proc`.
 pub fn is_gone(pid: u32) -> bool {
     cfg!(target_os = "linux") && read_stat(pid).is_none()
 }
 
-/// Returns the start time of a process in the kernel's ticks. Together with the pid it names a process for good.
+/// Returns the start time of a process in the kernel's ticks. Together with the pid it names a
+/// process for good.
 pub(crate) fn started_at(pid: u32) -> Option<u64> {
     read_stat(pid).map(|stat| stat.started)
 }
@@ -202,12 +209,14 @@ struct ProcStat {
     started: u64,
 }
 
-/// `/proc/PID/stat`; the command in it is in brackets and may hold anything, so fields count from the last bracket.
+/// `/proc/PID/stat`; the command in it is in brackets and may hold anything, so fields count from
+/// the last bracket.
 fn read_stat(pid: u32) -> Option<ProcStat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
-    // After the command: state, then the parent; the start time is the 22nd field of the line, the 20th here.
+    // After the command: state, then the parent; the start time is the 22nd field of the line, the
+    // 20th here.
     let runs = !matches!(fields.next()?, "Z" | "X");
     let parent = fields.next()?.parse().ok()?;
     let started = fields.nth(17)?.parse().ok()?;

@@ -1,4 +1,5 @@
-//! Finds the records of process trees in their directory. Anything else that lies there costs a line in the log and nothing more.
+//! Finds the records of process trees in their directory. Anything else that lies there costs a
+//! line in the log and nothing more.
 
 use std::fs;
 use std::io::{self, Read};
@@ -29,7 +30,8 @@ pub(super) struct RecordFile<R> {
     pub(super) record: R,
 }
 
-/// Reads the records of a directory. `keeper_of` returns the keeper's pid, which is the name of a record's file.
+/// Reads the records of a directory. `keeper_of` returns the keeper's pid, which is the name of a
+/// record's file.
 pub(super) fn read_records<R: DeserializeOwned>(
     dir: &Path,
     keeper_of: impl Fn(&R) -> u32,
@@ -55,8 +57,8 @@ pub(super) fn read_records<R: DeserializeOwned>(
     Ok(found)
 }
 
-/// Finishes what a host has left that was killed while it wrote a record: a tree without another record keeps the new one. Two
-/// records of one keeper would be two agents to take over.
+/// Finishes what a host has left that was killed while it wrote a record: a tree without another
+/// record keeps the new one. Two records of one keeper would be two agents to take over.
 pub(super) fn settle_unfinished_records<R: DeserializeOwned>(
     dir: &Path,
     keeper_of: impl Fn(&R) -> u32,
@@ -82,7 +84,8 @@ pub(super) fn settle_unfinished_records<R: DeserializeOwned>(
     Ok(())
 }
 
-/// Reads one record, whatever has its name. Fails with `InvalidData` for a regular file that holds no record.
+/// Reads one record, whatever has its name. Fails with `InvalidData` for a regular file that holds
+/// no record.
 pub(super) fn read_record<R: DeserializeOwned>(path: &Path) -> io::Result<R> {
     let text = read_bounded(path, MAX_RECORD_BYTES)?;
     wharf_json::read_own(&text)
@@ -103,7 +106,8 @@ pub(super) fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a regular file, whatever has its name: a link is not followed, and a pipe is not waited for.
+/// Opens a regular file, whatever has its name: a link is not followed, and a pipe is not waited
+/// for.
 pub(super) fn open_regular(path: &Path, access: OFlags) -> io::Result<fs::File> {
     let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);

@@ -1,5 +1,5 @@
-//! The end of an agent's stderr, kept in a small ring buffer. Lines on stdout that are no messages are kept with it. Both also
-//! go to the log of the session.
+//! The end of an agent's stderr, kept in a small ring buffer. Lines on stdout that are no messages
+//! are kept with it. Both also go to the log of the session.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -101,13 +101,15 @@ impl StderrTail {
         }
     }
 
-    /// Returns a mark for [`StderrTail::text_since`]: all that the agent has written so far comes before it.
+    /// Returns a mark for [`StderrTail::text_since`]: all that the agent has written so far comes
+    /// before it.
     pub(crate) fn mark(&self) -> u64 {
         self.0.read_arrived();
         self.0.lock_ring().total
     }
 
-    /// Returns the last lines as text, without colours and secrets: they end up in messages and logs.
+    /// Returns the last lines as text, without colours and secrets: they end up in messages and
+    /// logs.
     pub(crate) fn text(&self) -> String {
         self.text_since(0)
     }
@@ -143,8 +145,8 @@ impl Tail {
         true
     }
 
-    /// Reads the bytes that are in the pipe, also if the runtime has not noticed them yet: an agent writes the reason before the
-    /// answer that fails.
+    /// Reads the bytes that are in the pipe, also if the runtime has not noticed them yet: an agent
+    /// writes the reason before the answer that fails.
     fn read_arrived(&self) {
         let mut ring = self.lock_ring();
         let mut chunk = [0; CHUNK_BYTES];

@@ -1,4 +1,5 @@
-//! The state of the turn, on the first page of an agent's ledger: for a keeper without a host, and for the clock of the next one.
+//! The state of the turn, on the first page of an agent's ledger: for a keeper without a host, and
+//! for the clock of the next one.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,8 +19,9 @@ pub(crate) struct TurnStatus {
     pub(crate) is_running: bool,
     /// The session's time at which the turn has to end, in milliseconds since 1970; 0 for none.
     pub(crate) deadline_ms: u64,
-    /// The session's time minus the [monotonic clock](monotonic_millis), in milliseconds; 0 if it is not known. The session's time
-    /// falls behind the wall clock when the machine sleeps in a turn.
+    /// The session's time minus the [monotonic clock](monotonic_millis), in milliseconds; 0 if it
+    /// is not known. The session's time falls behind the wall clock when the machine sleeps in a
+    /// turn.
     pub(crate) clock_lead_ms: u64,
 }
 

@@ -10,7 +10,8 @@ use rustix::io::Errno;
 use super::ServiceError;
 use super::roots::{FileLocation, Roots};
 
-/// Bounds the bytes that are read to reach the first line of an answer, as a multiple of the answer's largest size.
+/// Bounds the bytes that are read to reach the first line of an answer, as a multiple of the
+/// answer's largest size.
 const MAX_SCAN_FACTOR: usize = 64;
 
 /// `NONBLOCK`: whatever replaces the file in between, opening it never waits for another process.
@@ -46,8 +47,9 @@ pub(crate) fn read_text(
     String::from_utf8(bytes).map_err(|_| ServiceError::unfit(path, "is not UTF-8 text"))
 }
 
-/// Writes a text file as a whole: readers see the old content or the new, unless nothing may be created beside the file,
-/// which is then written in place. Missing directories are made, the mode of an existing file is kept.
+/// Writes a text file as a whole: readers see the old content or the new, unless nothing may be
+/// created beside the file, which is then written in place. Missing directories are made, the mode
+/// of an existing file is kept.
 pub(crate) fn write_text(roots: &Roots, path: &Path, content: &str) -> Result<(), ServiceError> {
     let failed = |error: std::io::Error| ServiceError::from_io("write", path, error);
     let place = roots.find(path, true)?;
@@ -112,8 +114,8 @@ fn too_large(path: &Path, max_bytes: usize) -> ServiceError {
     )
 }
 
-/// Returns the lines after the first `skip`, line breaks included; `None` if they have more than `max` bytes, or are
-/// too far from the beginning of the file.
+/// Returns the lines after the first `skip`, line breaks included; `None` if they have more than
+/// `max` bytes, or are too far from the beginning of the file.
 fn read_lines(
     mut from: impl BufRead,
     skip: u32,

@@ -1,4 +1,5 @@
-//! Files and terminals that Wharf serves to an agent as its client, when no attached client does (rules 3.8, 12.13).
+//! Files and terminals that Wharf serves to an agent as its client, when no attached client does
+//! (rules 3.8, 12.13).
 
 mod error;
 mod files;
@@ -24,7 +25,8 @@ pub(crate) use terminals::{TerminalSpec, Terminals};
 
 use crate::agent::{AgentExit, Launch};
 
-/// The files and terminals of one agent start. [`FilesAndTerminals::close`] ends the terminals, and so does the last drop.
+/// The files and terminals of one agent start. [`FilesAndTerminals::close`] ends the terminals, and
+/// so does the last drop.
 #[derive(Clone, Debug)]
 pub(crate) struct FilesAndTerminals {
     pub(crate) roots: Arc<Roots>,
@@ -61,7 +63,8 @@ impl FilesAndTerminals {
         self.outside.close();
     }
 
-    /// Reads or writes a file: inside of the session's directories here, outside of them as the agent's process would.
+    /// Reads or writes a file: inside of the session's directories here, outside of them as the
+    /// agent's process would.
     async fn serve_file(&self, method: &str, frame: &[u8]) -> Result<String, ServiceError> {
         let request = FileRequest::parse(method, frame)?;
         let roots = Arc::clone(&self.roots);
@@ -92,8 +95,8 @@ pub(crate) fn is_repeatable(method: &str) -> bool {
     matches!(method, "fs/read_text_file" | "terminal/output" | "terminal/wait_for_exit")
 }
 
-/// Carries out one request of the agent; `frame` is the JSON-RPC message as it came. May take as long as a terminal
-/// runs.
+/// Carries out one request of the agent; `frame` is the JSON-RPC message as it came. May take as
+/// long as a terminal runs.
 pub(crate) async fn answer_request(
     tools: &FilesAndTerminals,
     method: &str,

@@ -1,4 +1,5 @@
-//! The output of a terminal: the last bytes of it, and as text that never begins or ends inside a character.
+//! The output of a terminal: the last bytes of it, and as text that never begins or ends inside a
+//! character.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,8 +33,8 @@ impl TerminalBuffer {
         self.total
     }
 
-    /// Returns the text, and whether its beginning is missing. While more may come, an incomplete character at the end
-    /// is left out until the rest of it arrives.
+    /// Returns the text, and whether its beginning is missing. While more may come, an incomplete
+    /// character at the end is left out until the rest of it arrives.
     pub(super) fn text(&self, ended: bool) -> (String, bool) {
         let bytes: Vec<u8> = self.kept.iter().copied().collect();
         let mut text = decode_part(&bytes, self.truncated, ended);
@@ -52,8 +53,8 @@ impl TerminalBuffer {
     }
 }
 
-/// Returns the text of bytes. A character whose beginning is cut off is left out, and so is an incomplete one at the end of output
-/// that has not ended.
+/// Returns the text of bytes. A character whose beginning is cut off is left out, and so is an
+/// incomplete one at the end of output that has not ended.
 fn decode_part(bytes: &[u8], is_cut: bool, ended: bool) -> String {
     let mut part = bytes;
     if is_cut {
@@ -79,7 +80,8 @@ struct CachedEnd {
 }
 
 impl ShownEnd {
-    /// Returns the end of the output as `show` makes it of the last `max_bytes` bytes. It is made once, until more comes.
+    /// Returns the end of the output as `show` makes it of the last `max_bytes` bytes. It is made
+    /// once, until more comes.
     pub(super) fn show(
         &self,
         output: &Mutex<TerminalBuffer>,

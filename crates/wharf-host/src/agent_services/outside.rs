@@ -1,9 +1,9 @@
-//! Files outside of the session's directories. The host does not touch them: a short-lived process does, started as the
-//! agent's terminals are, in its sandbox. So the agent gets what its own process may do, and not what the host may do
-//! (rule 12.13).
+//! Files outside of the session's directories. The host does not touch them: a short-lived process
+//! does, started as the agent's terminals are, in its sandbox. So the agent gets what its own
+//! process may do, and not what the host may do (rule 12.13).
 //!
-//! The process is `wharf __files PID METHOD BYTES`. It reads the agent's request from stdin and writes one byte that says
-//! how it went, and then the text of the file or the error.
+//! The process is `wharf __files PID METHOD BYTES`. It reads the agent's request from stdin and
+//! writes one byte that says how it went, and then the text of the file or the error.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -78,7 +78,8 @@ impl OutsideFiles {
         self.read_answer(answer?)
     }
 
-    /// Starts a process, hands it the request and waits for its answer. Dropping this ends the process.
+    /// Starts a process, hands it the request and waits for its answer. Dropping this ends the
+    /// process.
     async fn ask_process(&self, method: &str, frame: &[u8]) -> Result<Vec<u8>, ServiceError> {
         let mut launch = self.launch.clone();
         let program = launch.program.to_string_lossy().into_owned();

@@ -24,12 +24,14 @@ impl ServiceLimits {
         }
     }
 
-    /// Takes a permit for a request, to be held until it is carried out. Returns `None` if the agent has too many under way.
+    /// Takes a permit for a request, to be held until it is carried out. Returns `None` if the
+    /// agent has too many under way.
     pub(crate) fn try_acquire_request(&self, bytes: usize) -> Option<RequestPermit> {
         self.requests.try_acquire(bytes)
     }
 
-    /// Waits for a permit for the answer, to be held until the agent has read it. Returns `None` if the answer is small.
+    /// Waits for a permit for the answer, to be held until the agent has read it. Returns `None` if
+    /// the answer is small.
     pub(crate) async fn acquire_answer(&self, method: &str) -> Option<CountPermit> {
         if !matches!(method, "fs/read_text_file" | "fs/write_text_file" | "terminal/output") {
             return None;

@@ -1,7 +1,8 @@
 //! The directories of a session, and the way to a file beneath them that no symlink leads astray.
 //!
-//! Every step is taken from an open directory, by one name, without following links; links are read and walked here.
-//! So what is opened in the end lies beneath a root even if the tree changes meanwhile, and it needs no `openat2`.
+//! Every step is taken from an open directory, by one name, without following links; links are read
+//! and walked here. So what is opened in the end lies beneath a root even if the tree changes
+//! meanwhile, and it needs no `openat2`.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -18,7 +19,8 @@ use crate::sandbox::SandboxProfile;
 /// As many links as Linux follows in one path.
 const MAX_LINKS: usize = 40;
 
-/// Opens a directory as a starting point for further steps; on Linux this needs no right to list it.
+/// Opens a directory as a starting point for further steps; on Linux this needs no right to list
+/// it.
 #[cfg(target_os = "linux")]
 const DIRECTORY_FLAGS: OFlags = OFlags::PATH
     .union(OFlags::DIRECTORY)
@@ -40,11 +42,13 @@ pub(crate) struct Roots {
 struct Root {
     /// The path as the client wrote it, without `.` and `..`.
     given: PathBuf,
-    /// The path without symlinks, as of the start: a root that is replaced by a link later is not followed.
+    /// The path without symlinks, as of the start: a root that is replaced by a link later is not
+    /// followed.
     real: PathBuf,
 }
 
-/// The place that a path leads to: a name in an open directory. The name is not a symlink; it may not exist yet.
+/// The place that a path leads to: a name in an open directory. The name is not a symlink; it may
+/// not exist yet.
 #[derive(Debug)]
 pub(super) struct FileLocation {
     pub(super) dir: OwnedFd,
@@ -165,7 +169,8 @@ impl Roots {
         Ok(walk.into_location(".".into()))
     }
 
-    /// Returns where `/proc/self` and `/proc/thread-self` lead, if `name` in the directory of the walk is one of them.
+    /// Returns where `/proc/self` and `/proc/thread-self` lead, if `name` in the directory of the
+    /// walk is one of them.
     fn own_process(&self, walk: &PathWalk<'_>, name: &OsStr) -> Option<PathBuf> {
         let process = self.process?;
         let is_in_proc = walk.root.real == Path::new("/")

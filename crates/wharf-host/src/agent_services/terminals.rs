@@ -1,7 +1,8 @@
-//! The terminals of one agent start: commands under a keeper of their own, with their output and their end.
+//! The terminals of one agent start: commands under a keeper of their own, with their output and
+//! their end.
 //!
-//! A terminal here is a pipe, not a tty. Everything a command started ends with it, so that an exit means that the
-//! output is complete.
+//! A terminal here is a pipe, not a tty. Everything a command started ends with it, so that an exit
+//! means that the output is complete.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,10 +19,11 @@ use super::{Roots, ServiceError};
 use crate::agent::{AgentExit, AgentProcess, Launch};
 use crate::limits::{CountLimit, CountPermit};
 
-/// Terminals of one session, released ones that are still ending included: many more than agents use, few enough to
-/// hold all their output.
+/// Terminals of one session, released ones that are still ending included: many more than agents
+/// use, few enough to hold all their output.
 const MAX_TERMINALS: usize = 64;
-/// Output kept if the agent does not say, and the most it may ask for: escaped as JSON it still fits a frame.
+/// Output kept if the agent does not say, and the most it may ask for: escaped as JSON it still
+/// fits a frame.
 const DEFAULT_OUTPUT_BYTES: usize = 1 << 20;
 const MAX_OUTPUT_BYTES: usize = 4 << 20;
 /// One read; and how often a pipe is read after the end. A pipe holds 1 MiB at most.
@@ -66,12 +68,14 @@ struct Terminal {
     exit: watch::Receiver<Option<AgentExit>>,
     output: Arc<Mutex<TerminalBuffer>>,
     shown_end: Arc<ShownEnd>,
-    /// Held here and by the task that follows the command: it is free when the terminal neither runs nor is kept.
+    /// Held here and by the task that follows the command: it is free when the terminal neither
+    /// runs nor is kept.
     _permit: Arc<CountPermit>,
 }
 
 impl Terminals {
-    /// `launch` is the agent's: terminals have its sandbox, environment and tag. `agent` is its pid.
+    /// `launch` is the agent's: terminals have its sandbox, environment and tag. `agent` is its
+    /// pid.
     pub(crate) fn new(launch: Launch, roots: Arc<Roots>, agent: u32) -> Self {
         let limit = CountLimit::new(MAX_TERMINALS);
         let everywhere = Roots::whole_file_system(agent).with_sandbox(launch.sandbox.clone());
@@ -140,7 +144,8 @@ impl Terminals {
         self.output(id).ok().map(|shown| shown.output)
     }
 
-    /// Returns the end of the output as `show` makes it of the last `max_bytes` bytes: once for all readers, until more comes.
+    /// Returns the end of the output as `show` makes it of the last `max_bytes` bytes: once for all
+    /// readers, until more comes.
     pub(crate) fn show_end(
         &self,
         id: &str,
@@ -154,7 +159,8 @@ impl Terminals {
         Some(shown_end.show(&output, max_bytes, secrets, show))
     }
 
-    /// Returns how many bytes a running command has written; `None` if it has ended or there is no such terminal.
+    /// Returns how many bytes a running command has written; `None` if it has ended or there is no
+    /// such terminal.
     pub(crate) fn running_bytes(&self, id: &str) -> Option<u64> {
         let bytes = |terminal: &Terminal| {
             terminal.exit.borrow().is_none().then(|| lock(&terminal.output).total())
@@ -162,8 +168,8 @@ impl Terminals {
         self.with_terminal(id, bytes).ok().flatten()
     }
 
-    /// Waits until the command and everything that it started has ended. Returns even if the terminal is released
-    /// meanwhile.
+    /// Waits until the command and everything that it started has ended. Returns even if the
+    /// terminal is released meanwhile.
     pub(crate) async fn wait_for_exit(&self, id: &str) -> Result<AgentExit, ServiceError> {
         let mut exit = self.with_terminal(id, |terminal| terminal.exit.clone())?;
         let exit = exit.wait_for(Option::is_some).await.map(|exit| exit.clone());
@@ -220,13 +226,15 @@ impl Terminals {
         launch.cwd = self.find_directory(spec.cwd.as_deref().unwrap_or(self.roots.cwd()))?;
         launch.command = build_command(&launch.cwd, spec.command, spec.args);
         launch.env.extend(spec.env);
-        // A tag that begins with the agent's: a search for the agent's processes finds its terminals, not the reverse.
+        // A tag that begins with the agent's: a search for the agent's processes finds its
+        // terminals, not the reverse.
         launch.tag = format!("{}.{id}", launch.tag);
         Ok(launch)
     }
 
     fn find_directory(&self, path: &Path) -> Result<PathBuf, ServiceError> {
-        // A command outside of the session's directories may do there what its sandbox allows, as the agent could.
+        // A command outside of the session's directories may do there what its sandbox allows, as
+        // the agent could.
         let place = match self.roots.find(path, false) {
             Err(ServiceError::Outside { .. }) => self.everywhere.find(path, false)?,
             found => found?,
@@ -239,8 +247,8 @@ impl Terminals {
     }
 }
 
-/// Returns the argv to run. Many agents put a whole shell line into `command` (and write it for bash), because editors
-/// give it to a shell.
+/// Returns the argv to run. Many agents put a whole shell line into `command` (and write it for
+/// bash), because editors give it to a shell.
 fn build_command(cwd: &Path, command: String, args: Vec<String>) -> Vec<String> {
     let plain = |c: char| c.is_alphanumeric() || "/._-+@%,:".contains(c);
     if args.is_empty() && !command.chars().all(plain) && !cwd.join(&command).is_file() {
@@ -276,8 +284,8 @@ async fn follow_command(
             exit = process.wait_for_exit() => break exit,
         }
     };
-    // All that could write is gone and what it wrote is in the pipe. Not read up to the end: someone outside of the tree
-    // may have been handed the other end.
+    // All that could write is gone and what it wrote is in the pipe. Not read up to the end:
+    // someone outside of the tree may have been handed the other end.
     for _ in 0..MAX_LAST_READS {
         match rustix::io::read(&pipe, &mut chunk[..]) {
             Ok(read @ 1..) => lock(output).push(&chunk[..read]),

@@ -62,7 +62,8 @@ impl TryFrom<Written> for AllowedAdapters {
 
 impl Default for Delegation {
     fn default() -> Self {
-        // Children do not delegate further unless that is wanted; four agents keep a person's machine busy.
+        // Children do not delegate further unless that is wanted; four agents keep a person's
+        // machine busy.
         Self {
             allow: BTreeMap::new(),
             max_depth: 1,

@@ -26,8 +26,8 @@ const OTHER_VARIABLES: [&str; 13] = [
 /// Sets `log_level` too, and counts before the variable that has the key's own name.
 const LOG_VARIABLE: &str = "WHARF_LOG";
 
-/// Returns the settings of these variables, and a warning for each that begins with `WHARF_` but means nothing. A variable
-/// that is empty counts as absent.
+/// Returns the settings of these variables, and a warning for each that begins with `WHARF_` but
+/// means nothing. A variable that is empty counts as absent.
 pub(super) fn read_variables(
     variables: &[(String, String)],
 ) -> Result<(Vec<Setting>, Vec<String>), String> {

@@ -20,7 +20,8 @@ pub struct KeeperSettings {
     pub scope: KeeperScope,
 }
 
-/// The systemd manager that gives each keeper a scope of its own, so that the end of the host's service does not end it.
+/// The systemd manager that gives each keeper a scope of its own, so that the end of the host's
+/// service does not end it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeeperScope {

@@ -1,5 +1,6 @@
-//! The table of all settings: the key in `config.toml`, its variable, its default, and when a change of it counts.
-//! `docs/configuration.md`, the environment and `wharf config` follow this table; tests compare them.
+//! The table of all settings: the key in `config.toml`, its variable, its default, and when a
+//! change of it counts. `docs/configuration.md`, the environment and `wharf config` follow this
+//! table; tests compare them.
 
 use ChangeEffect::{NewSessions, Now, Restart};
 use SettingValueKind::{Count, List, ListOrAll, Path, Switch, Text};
@@ -10,7 +11,8 @@ pub struct ConfigKey {
     /// The key, dotted. `*` stands for a name that the user chooses.
     pub path: &'static str,
     pub kind: SettingValueKind,
-    /// The default as TOML, in the words of the documentation if it depends on the machine, or [`NO_DEFAULT`].
+    /// The default as TOML, in the words of the documentation if it depends on the machine, or
+    /// [`NO_DEFAULT`].
     pub default: &'static str,
     pub effect: ChangeEffect,
     /// The value may be a secret and is shown nowhere.
@@ -22,7 +24,8 @@ pub struct ConfigKey {
 pub enum SettingValueKind {
     /// A string: words, durations and sizes too.
     Text,
-    /// A file or directory. Relative paths in `config.toml` begin where the file is, others in the current directory.
+    /// A file or directory. Relative paths in `config.toml` begin where the file is, others in the
+    /// current directory.
     Path,
     Count,
     Switch,
@@ -159,8 +162,9 @@ impl ConfigKey {
         CONFIG_KEYS.iter().find(|key| fits_whole(key.path, path))
     }
 
-    /// Returns the name of the variable that sets this key: `WHARF_LIMITS_FRAME` for `limits.frame`. All keys below a name
-    /// that the user chooses share the variable of the table above it: `WHARF_AGENTS`.
+    /// Returns the name of the variable that sets this key: `WHARF_LIMITS_FRAME` for
+    /// `limits.frame`. All keys below a name that the user chooses share the variable of the table
+    /// above it: `WHARF_AGENTS`.
     pub fn variable(&self) -> String {
         format!("WHARF_{}", self.variable_path().replace('.', "_").to_ascii_uppercase())
     }
@@ -230,7 +234,8 @@ fn fits_whole(known: &str, path: &str) -> bool {
     known.split('.').count() == path.split('.').count() && leads_to(known, path)
 }
 
-/// Returns the candidate that takes the fewest edits to reach, if at most a third of the word must change.
+/// Returns the candidate that takes the fewest edits to reach, if at most a third of the word must
+/// change.
 pub(crate) fn find_nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let best = candidates.iter().min_by_key(|candidate| strsim::levenshtein(word, candidate))?;
     (strsim::levenshtein(word, best) <= word.len().max(3) / 3).then_some(best)

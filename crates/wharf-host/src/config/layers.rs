@@ -1,5 +1,5 @@
-//! The layers of a configuration: defaults, `config.toml`, variables, flags. A later layer counts before an earlier one, and
-//! each setting knows where it comes from.
+//! The layers of a configuration: defaults, `config.toml`, variables, flags. A later layer counts
+//! before an earlier one, and each setting knows where it comes from.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -181,7 +181,8 @@ impl LayeredSettings {
     }
 }
 
-/// Returns every key of the table that is a setting, dotted, with its value. A table without settings has its own entry.
+/// Returns every key of the table that is a setting, dotted, with its value. A table without
+/// settings has its own entry.
 pub(super) fn flatten(table: &toml::Table) -> Vec<(String, &toml::Value)> {
     fn collect<'a>(
         table: &'a toml::Table,
@@ -248,7 +249,8 @@ pub(super) fn resolve_path(key: &ConfigKey, value: &mut toml::Value, dir: Option
 }
 
 impl Config {
-    /// Reads the text of a file, and checks its keys and values, with the position in each complaint about a value.
+    /// Reads the text of a file, and checks its keys and values, with the position in each
+    /// complaint about a value.
     pub(super) fn read_table(text: &str) -> Result<toml::Table, String> {
         let describe = |error: toml::de::Error| describe_mistake(text, &error);
         let table: toml::Table = text.parse().map_err(describe)?;

@@ -12,14 +12,15 @@ use super::reload::{ReloadReport, ReloadState, Reloaded};
 use super::{Config, ConfigError};
 use crate::host::Inner;
 
-/// The versions that one host can have. Versions are kept until the host ends, so that a reader can go on with the one that
-/// it has; they are small, and only a changed setting makes a new one.
+/// The versions that one host can have. Versions are kept until the host ends, so that a reader can
+/// go on with the one that it has; they are small, and only a changed setting makes a new one.
 const MAX_VERSIONS: usize = 4_096;
-/// How often the file is looked at: soon enough for a person who edits it, at the cost of one `stat`.
+/// How often the file is looked at: soon enough for a person who edits it, at the cost of one
+/// `stat`.
 const FILE_CHECK_PERIOD: Duration = Duration::from_secs(1);
 
-/// The configuration in force. It dereferences to the newest version; a reader needs no lock, and a reference that it has
-/// stays valid while the configuration changes.
+/// The configuration in force. It dereferences to the newest version; a reader needs no lock, and a
+/// reference that it has stays valid while the configuration changes.
 #[derive(Debug)]
 pub(crate) struct LiveConfig {
     versions: Box<[OnceLock<Box<Config>>]>,
@@ -62,14 +63,15 @@ impl LiveConfig {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Loads the sources again because someone asks for it. A setting that cannot change while the host runs keeps its value.
-    /// If anything is wrong, nothing changes. A file that is gone counts as empty.
+    /// Loads the sources again because someone asks for it. A setting that cannot change while the
+    /// host runs keeps its value. If anything is wrong, nothing changes. A file that is gone counts
+    /// as empty.
     pub(crate) fn reload(&self) -> Result<ReloadReport, ConfigError> {
         self.reload_from(|live| live.load_again())
     }
 
-    /// Does the same because the file has changed by itself. A file that is gone is a mistake then: a slip of an editor or of a
-    /// script must not turn protections off.
+    /// Does the same because the file has changed by itself. A file that is gone is a mistake then:
+    /// a slip of an editor or of a script must not turn protections off.
     pub(crate) fn reload_changed_file(&self) -> Result<ReloadReport, ConfigError> {
         self.reload_from(|live| match &live.config_file {
             Some(path) if !path.exists() => Err(ConfigError::FileGone(path.clone())),

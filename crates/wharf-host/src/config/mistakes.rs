@@ -1,5 +1,5 @@
-//! Complaints about settings that cannot be read. They go into the host's log and to clients, so they name the position of a
-//! mistake instead of its line, and show no value that may be a secret.
+//! Complaints about settings that cannot be read. They go into the host's log and to clients, so
+//! they name the position of a mistake instead of its line, and show no value that may be a secret.
 
 use std::ops::Range;
 
@@ -40,7 +40,8 @@ fn describe_position(text: &str, at: usize) -> String {
     format!("line {line}, column {column}")
 }
 
-/// Returns the dotted key of the innermost value at a position. `None` if the text is no TOML, or no value is there.
+/// Returns the dotted key of the innermost value at a position. `None` if the text is no TOML, or
+/// no value is there.
 fn find_path(text: &str, at: usize) -> Option<String> {
     let table = DeTable::parse(text).ok()?;
     let mut found = None;

@@ -55,7 +55,8 @@ pub use values::parse_value;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// Where sessions, tokens and logs are kept; from the command line or the environment, not from the file.
+    /// Where sessions, tokens and logs are kept; from the command line or the environment, not from
+    /// the file.
     #[serde(skip)]
     pub state_dir: PathBuf,
     /// This program, for the keeper and the demo agent.
@@ -73,7 +74,8 @@ pub struct Config {
     /// A server will say where this host is reached; agents are told.
     #[serde(skip)]
     pub serves: bool,
-    /// The file that the host's own log goes to; stderr if there is none. Set on the command line only.
+    /// The file that the host's own log goes to; stderr if there is none. Set on the command line
+    /// only.
     #[serde(skip)]
     pub log_file: Option<PathBuf>,
     /// How this process was started; clients are told.
@@ -145,7 +147,8 @@ pub struct Config {
 pub struct AgentCommand {
     pub command: Vec<String>,
     pub env: BTreeMap<String, String>,
-    /// How long nothing of a replay must come before it counts as over; some agents replay after their answer.
+    /// How long nothing of a replay must come before it counts as over; some agents replay after
+    /// their answer.
     pub replay_quiet: Option<Duration>,
     pub queue: QueueBy,
     pub sandbox: SandboxSettings,
@@ -225,7 +228,8 @@ pub enum OnRestartWord {
 #[serde(default)]
 pub struct SessionSettings {
     pub idle_ttl: Duration,
-    /// An idle session without a controller is put to sleep after this time, if it can come back (rule 2.11).
+    /// An idle session without a controller is put to sleep after this time, if it can come back
+    /// (rule 2.11).
     pub sleep_after: Duration,
     /// A session that was never prompted is forgotten after this time without a client (rule 2.13).
     pub unused_ttl: Duration,
@@ -296,9 +300,11 @@ pub struct Limits {
     pub tail: Size,
     /// The same for all sessions together.
     pub tail_total: Size,
-    /// Memory of one session's processes. One that is over it is put to sleep when it is idle, never killed at work.
+    /// Memory of one session's processes. One that is over it is put to sleep when it is idle,
+    /// never killed at work.
     pub session_memory: Cap,
-    /// The same for all sessions together: the one that has been idle for longest goes to sleep first.
+    /// The same for all sessions together: the one that has been idle for longest goes to sleep
+    /// first.
     pub memory: Cap,
     /// Disk space that is reserved for a full disk.
     pub reserve: Size,
@@ -339,7 +345,8 @@ impl Default for Limits {
             // Months of work; a flood is stopped before it fills a disk.
             log: Size(4 << 30),
             connections: 5_000,
-            // A person mistypes, a program with an old token tries again: neither does so every two seconds.
+            // A person mistypes, a program with an old token tries again: neither does so every two
+            // seconds.
             failed_logins: 30,
             // Two fifths: one token alone, or two, leave room for others.
             connections_per_token: 2_000,
@@ -349,7 +356,8 @@ impl Default for Limits {
             history: Size(8 << 20),
             headers: Size(64 << 10),
             silence: Duration::from_millis(30_000),
-            // Enough for a client that pauses for a second at full stream; a slower one reads from the page cache.
+            // Enough for a client that pauses for a second at full stream; a slower one reads from
+            // the page cache.
             tail: Size(2 << 20),
             tail_total: Size(64 << 20),
             session_memory: Cap(None),

@@ -25,7 +25,8 @@ pub struct NotifySettings {
     pub webhook: Option<WebhookUrl>,
     /// A file with the secret that signs the webhook's requests.
     pub webhook_secret_file: Option<PathBuf>,
-    /// A PEM file with the certificates that the webhook's server may be certified by, instead of the system's.
+    /// A PEM file with the certificates that the webhook's server may be certified by, instead of
+    /// the system's.
     pub webhook_ca: Option<PathBuf>,
     /// Whether `http://` may lead to another machine.
     pub webhook_http: bool,

@@ -39,7 +39,8 @@ pub(super) struct Reloaded {
 }
 
 impl Config {
-    /// Loads the sources of this configuration again. Settings that need a restart keep their value.
+    /// Loads the sources of this configuration again. Settings that need a restart keep their
+    /// value.
     pub(super) fn load_again(&self) -> Result<Reloaded, ConfigError> {
         let fresh = self.sources.load()?;
         let mut settings = fresh.settings.clone();

@@ -18,7 +18,8 @@ impl Config {
         self.sources.file.as_ref().map(|file| file.display().to_string())
     }
 
-    /// Lists all keys in the order of the table; after a key with names that the user chooses, those that are set.
+    /// Lists all keys in the order of the table; after a key with names that the user chooses,
+    /// those that are set.
     pub(super) fn list_settings(&self, state: &ReloadState) -> Vec<HostSetting> {
         let set: Vec<Setting> = self.settings.list().collect();
         let mut listed = Vec::new();

@@ -39,7 +39,8 @@ impl Default for RetentionSettings {
 }
 
 impl RetentionSettings {
-    /// Returns how long and how many ended sessions of a workspace are kept; `None` for ever, and for all.
+    /// Returns how long and how many ended sessions of a workspace are kept; `None` for ever, and
+    /// for all.
     pub(crate) fn of_workspace(&self, slug: &str) -> (Duration, Option<usize>) {
         let own = self.workspaces.get(slug).copied().unwrap_or_default();
         let count = own.keep_sessions.unwrap_or(self.keep_sessions);

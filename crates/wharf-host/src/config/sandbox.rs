@@ -1,4 +1,5 @@
-//! `[sandbox]` and `[agents.NAME.sandbox]`: whether an agent is kept to its own files, and what these are.
+//! `[sandbox]` and `[agents.NAME.sandbox]`: whether an agent is kept to its own files, and what
+//! these are.
 
 use serde::Deserialize;
 
@@ -8,8 +9,9 @@ use serde::Deserialize;
 pub struct SandboxSettings {
     /// `None` if this source does not set it.
     pub mode: Option<SandboxMode>,
-    /// Where the agent may write, besides its session's directories and the one for temporary files. `~/` and a variable
-    /// may stand first; one that ends with `/` is a directory that is made if it is missing.
+    /// Where the agent may write, besides its session's directories and the one for temporary
+    /// files. `~/` and a variable may stand first; one that ends with `/` is a directory that is
+    /// made if it is missing.
     pub writable: Vec<String>,
     /// Paths that the agent may not even read, besides the host's own files.
     pub hidden: Vec<String>,
@@ -27,8 +29,8 @@ pub enum SandboxMode {
 }
 
 impl SandboxSettings {
-    /// Combines two sources: the paths of both, and the sandbox if one of them asks for it, so that no manifest can
-    /// loosen the user's settings.
+    /// Combines two sources: the paths of both, and the sandbox if one of them asks for it, so that
+    /// no manifest can loosen the user's settings.
     pub(crate) fn merged_with(&self, other: &Self) -> Self {
         let asked = [self.mode, other.mode].contains(&Some(SandboxMode::Landlock));
         Self {

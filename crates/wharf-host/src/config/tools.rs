@@ -18,8 +18,9 @@ pub enum ServeTools {
 }
 
 impl ServeTools {
-    /// Returns the `clientCapabilities` for an agent process. `recorded` are those of the client that the session was
-    /// made for; `starter` is what the client can do for which the process is started, `None` if no client waits for it.
+    /// Returns the `clientCapabilities` for an agent process. `recorded` are those of the client
+    /// that the session was made for; `starter` is what the client can do for which the process is
+    /// started, `None` if no client waits for it.
     pub(crate) fn advertise(self, recorded: &str, starter: Option<Abilities>) -> String {
         match (self, starter) {
             (Self::StandIn, None) => recorded.to_owned(),

@@ -5,7 +5,8 @@ use super::keys::{ConfigKey, SettingValueKind};
 /// Shown instead of a value that may be a secret.
 const HIDDEN_VALUE: &str = "(set)";
 
-/// Reads the value of a key. Strings need no quotes; a list is written as TOML, or as words with commas between them.
+/// Reads the value of a key. Strings need no quotes; a list is written as TOML, or as words with
+/// commas between them.
 pub fn parse_value(key: &ConfigKey, text: &str) -> Result<toml::Value, String> {
     match key.kind {
         SettingValueKind::Text | SettingValueKind::Path => Ok(toml::Value::String(unquote(text))),

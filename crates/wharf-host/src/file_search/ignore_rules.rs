@@ -1,4 +1,5 @@
-//! The rules of ignore files (`.gitignore`, `.ignore`): reading them, and telling whether they leave a path out.
+//! The rules of ignore files (`.gitignore`, `.ignore`): reading them, and telling whether they
+//! leave a path out.
 
 /// A larger ignore file is not read: it would take longer than the search may.
 pub(super) const MAX_IGNORE_FILE_BYTES: u64 = 256 << 10;
@@ -33,8 +34,8 @@ impl IgnoreRules {
         self.0.extend(other.0);
     }
 
-    /// Returns what the last rule that fits says about a path below the directory: `Some(true)` if it is left out,
-    /// `Some(false)` if it is brought back, `None` if no rule fits.
+    /// Returns what the last rule that fits says about a path below the directory: `Some(true)` if
+    /// it is left out, `Some(false)` if it is brought back, `None` if no rule fits.
     pub(super) fn judge(&self, path: &[&str], is_directory: bool) -> Option<bool> {
         let fits = |rule: &&IgnoreRule| {
             (is_directory || !rule.only_directories) && match_parts(&rule.parts, path)
@@ -51,7 +52,8 @@ fn parse_rule(line: &str) -> Option<IgnoreRule> {
     let (includes, pattern) = line.strip_prefix('!').map_or((false, line), |rest| (true, rest));
     let (only_directories, pattern) =
         pattern.strip_suffix('/').map_or((false, pattern), |rest| (true, rest));
-    // A pattern with a slash at its beginning or inside is meant from the file's directory on, others at any depth.
+    // A pattern with a slash at its beginning or inside is meant from the file's directory on,
+    // others at any depth.
     let is_anchored = pattern.contains('/');
     let names = pattern
         .trim_start_matches('/')
@@ -129,8 +131,8 @@ fn match_name(pattern: &str, name: &str) -> bool {
     pattern[at..].iter().all(|rest| *rest == '*')
 }
 
-/// Returns the place after a class in brackets that begins at `at`, if it holds the character. A class that does not end
-/// stands for its first bracket.
+/// Returns the place after a class in brackets that begins at `at`, if it holds the character. A
+/// class that does not end stands for its first bracket.
 fn match_class(pattern: &[char], at: usize, wanted: char) -> Option<usize> {
     let negates = matches!(pattern.get(at + 1), Some('!' | '^'));
     let first = at + 1 + usize::from(negates);

@@ -12,7 +12,8 @@ pub(super) struct FileNameQuery {
     is_path: bool,
 }
 
-/// The quality of a match: the smallest is the best. The kind of match, then how deep and how long the path is.
+/// The quality of a match: the smallest is the best. The kind of match, then how deep and how long
+/// the path is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank(u8, usize, usize);
 

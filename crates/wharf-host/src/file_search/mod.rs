@@ -1,7 +1,7 @@
 //! Files and directories by a part of their name, for completion in a prompt (rule 17.6).
 //!
-//! A search walks breadth first, leaves out what ignore files leave out, never follows a link to a directory, and ends after
-//! a short time with what it has found. It runs on a blocking thread.
+//! A search walks breadth first, leaves out what ignore files leave out, never follows a link to a
+//! directory, and ends after a short time with what it has found. It runs on a blocking thread.
 
 mod ignore_rules;
 mod matching;
@@ -195,8 +195,8 @@ impl Search {
         }
     }
 
-    /// Returns whether the entry is a directory; `None` if it is not offered: it is neither file nor directory, or a link
-    /// that leads to a directory or out of the roots.
+    /// Returns whether the entry is a directory; `None` if it is not offered: it is neither file
+    /// nor directory, or a link that leads to a directory or out of the roots.
     fn kind_of(&self, entry: &std::fs::DirEntry) -> Option<bool> {
         let kind = entry.file_type().ok()?;
         if kind.is_symlink() {
@@ -241,7 +241,8 @@ fn own_rules(directory: &Path, depth: usize) -> Option<DirectoryRules> {
     (!rules.is_empty()).then_some(DirectoryRules { rules, above: Vec::new(), depth })
 }
 
-/// Returns the rules that a root inherits: those of the directories above it up to the one that holds the repository.
+/// Returns the rules that a root inherits: those of the directories above it up to the one that
+/// holds the repository.
 fn rules_above(root: &Path) -> Vec<Arc<DirectoryRules>> {
     let is_repository = |directory: &Path| directory.join(".git").exists();
     let Some(top) = root.ancestors().take(MAX_PARENTS).position(is_repository) else {

@@ -1,8 +1,8 @@
-//! Event ids in frames: `params._meta.wharf.eventId`, and `result._meta.wharf.eventId` in the answers that join a session, for
-//! clients that asked for them (rule 1.5).
+//! Event ids in frames: `params._meta.wharf.eventId`, and `result._meta.wharf.eventId` in the
+//! answers that join a session, for clients that asked for them (rule 1.5).
 //!
-//! The server puts them in. The bridge takes them out again for a client that did not ask. Both directions are here, because the
-//! second has to undo the first byte for byte.
+//! The server puts them in. The bridge takes them out again for a client that did not ask. Both
+//! directions are here, because the second has to undo the first byte for byte.
 
 use bytes::Bytes;
 use wharf_core::EventId;
@@ -34,9 +34,9 @@ impl IdHolder {
     }
 }
 
-/// Finds the place of an event id in the deepest object of `_meta.wharf` that the frame has, and the text to put there. An
-/// agent's own `_meta.wharf` has another name by now, so one that is here is Wharf's. Returns `None` if there is no object to
-/// put it into.
+/// Finds the place of an event id in the deepest object of `_meta.wharf` that the frame has, and
+/// the text to put there. An agent's own `_meta.wharf` has another name by now, so one that is here
+/// is Wharf's. Returns `None` if there is no object to put it into.
 pub fn place_event_id(frame: &[u8], holder: IdHolder, id: EventId) -> Option<(Span, String)> {
     let body = Json::parse(frame)
         .ok()?

@@ -72,7 +72,8 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         self.passed + self.taken as u64
     }
 
-    /// Reads the bytes that have arrived. Returns 0 at the end. No byte is lost if the future is dropped.
+    /// Reads the bytes that have arrived. Returns 0 at the end. No byte is lost if the future is
+    /// dropped.
     pub async fn fill(&mut self) -> io::Result<usize> {
         self.discard_taken();
         if self.buffer.len() > self.limit {

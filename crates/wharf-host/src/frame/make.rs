@@ -6,7 +6,8 @@ use bytes::Bytes;
 use serde_json::Value;
 use wharf_json::rpc;
 
-/// Makes a `session/prompt`. `prompt` is the JSON text of its content blocks. Both ids are replaced on the way to the agent.
+/// Makes a `session/prompt`. `prompt` is the JSON text of its content blocks. Both ids are replaced
+/// on the way to the agent.
 pub fn prompt_request(session: &str, prompt: impl Display) -> Bytes {
     let session = Value::from(session);
     rpc::request(
@@ -16,8 +17,8 @@ pub fn prompt_request(session: &str, prompt: impl Display) -> Bytes {
     )
 }
 
-/// Makes the update by which clients are shown one content block (JSON text) of a user's prompt. The bridge knows its own
-/// client's prompts by these very bytes.
+/// Makes the update by which clients are shown one content block (JSON text) of a user's prompt.
+/// The bridge knows its own client's prompts by these very bytes.
 pub fn user_message_chunk(session: &str, block: &str) -> Bytes {
     let session = Value::from(session);
     let update = format_args!(r#"{{"sessionUpdate":"user_message_chunk","content":{block}}}"#);

@@ -1,5 +1,5 @@
-//! ACP frames as bytes: splits a stream into frames, finds their kind and ids, and changes a part without touching another byte.
-//! `wharf_json::rpc` makes frames.
+//! ACP frames as bytes: splits a stream into frames, finds their kind and ids, and changes a part
+//! without touching another byte. `wharf_json::rpc` makes frames.
 
 pub mod content;
 mod event_id;

@@ -1,13 +1,14 @@
-//! Removes null members of a JSON-RPC message, and an empty `method` of an answer. Some libraries write `"error":null` or
-//! `"method":""` beside a result; others take the mere presence for an error or a request.
+//! Removes null members of a JSON-RPC message, and an empty `method` of an answer. Some libraries
+//! write `"error":null` or `"method":""` beside a result; others take the mere presence for an
+//! error or a request.
 
 use bytes::Bytes;
 use wharf_json::{Json, Kind, ReadError};
 
 use super::FrameKind;
 
-/// Returns the frame without a `method`, `result` or `error` that is null, and without the empty `method` of an answer. The null
-/// result of a response without an error stays.
+/// Returns the frame without a `method`, `result` or `error` that is null, and without the empty
+/// `method` of an answer. The null result of a response without an error stays.
 pub fn without_null_members(frame: &[u8], kind: FrameKind) -> Result<Bytes, ReadError> {
     let is_answer = matches!(kind, FrameKind::Result | FrameKind::Error);
     let mut text = Json::parse(frame)?.raw().to_owned();

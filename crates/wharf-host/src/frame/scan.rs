@@ -1,7 +1,9 @@
-//! One pass over a frame finds its kind and ids. The payload is checked to be JSON and otherwise skipped.
+//! One pass over a frame finds its kind and ids. The payload is checked to be JSON and otherwise
+//! skipped.
 //!
-//! Everything here accepts the same bytes as [`Json::parse`], since the log and every reader of it rely on that: names and skipped
-//! values are checked as raw values, which is what `Json::parse` does with the whole. `crate::fuzz::readers` compares the two.
+//! Everything here accepts the same bytes as [`Json::parse`], since the log and every reader of it
+//! rely on that: names and skipped values are checked as raw values, which is what `Json::parse`
+//! does with the whole. `crate::fuzz::readers` compares the two.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -53,15 +55,16 @@ pub struct Envelope<'a> {
     pub title: Option<Cow<'a, str>>,
     /// The frame has a `_meta.wharf`, which only Wharf may write.
     pub has_wharf_meta: bool,
-    /// The frame has a `method`, `result` or `error` that Wharf treats as absent and that some readers do not: a null one, or
-    /// an empty `method` beside an outcome.
+    /// The frame has a `method`, `result` or `error` that Wharf treats as absent and that some
+    /// readers do not: a null one, or an empty `method` beside an outcome.
     pub has_null_members: bool,
     /// `params._meta` or `result._meta` is neither an object nor null, or stands twice.
     pub has_odd_meta: bool,
 }
 
 impl Envelope<'_> {
-    /// Returns the id as JSON text, and `null` for a frame that has none. `frame` is the one that was scanned.
+    /// Returns the id as JSON text, and `null` for a frame that has none. `frame` is the one that
+    /// was scanned.
     pub fn id_text<'f>(&self, frame: &'f [u8]) -> &'f [u8] {
         self.id.clone().map_or(b"null", |span| &frame[span])
     }
@@ -119,8 +122,8 @@ fn classify_error(frame: &[u8], error: &serde_json::Error) -> ScanError {
     }
 }
 
-/// Returns the frame on one line, or the reason why it is not JSON. A raw line break is refused within a text or a name, where
-/// replacing it by a blank would make other JSON of it.
+/// Returns the frame on one line, or the reason why it is not JSON. A raw line break is refused
+/// within a text or a name, where replacing it by a blank would make other JSON of it.
 pub fn read_line(frame: Bytes) -> Result<Bytes, ScanError> {
     if has_line_break(&frame)
         && let Err(error @ (ScanError::NotUtf8 | ScanError::NotJson(_))) = scan(&frame)
@@ -152,8 +155,8 @@ pub fn to_value(frame: &[u8]) -> Value {
     }
 }
 
-/// The members of an update that Wharf reads. An update that has one of them twice is refused, since parsers differ in which of
-/// the two they take.
+/// The members of an update that Wharf reads. An update that has one of them twice is refused,
+/// since parsers differ in which of the two they take.
 const UPDATE_MEMBERS: [&str; 12] = [
     "_meta",
     "availableCommands",
@@ -434,8 +437,8 @@ impl<'a> Visitor<'a> for ParamsVisitor<'_, 'a> {
     }
 }
 
-/// Returns the name of the next member. It is checked like any value: as text that may hold half a surrogate pair, and no raw
-/// control byte.
+/// Returns the name of the next member. It is checked like any value: as text that may hold half a
+/// surrogate pair, and no raw control byte.
 fn next_name<'a, A: MapAccess<'a>>(map: &mut A) -> Result<Option<Cow<'a, str>>, A::Error> {
     let name: Option<&'a RawValue> = map.next_key()?;
     Ok(name.map(|name| Json::of_raw(name).text().unwrap_or_default()))

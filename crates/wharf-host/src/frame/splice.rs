@@ -20,8 +20,9 @@ pub fn splice(frame: &[u8], parts: &mut [(Span, &[u8])]) -> Vec<u8> {
     out
 }
 
-/// Finds the place in `frame` where a member (JSON text) becomes the first of `object`, which is a part of the frame. Returns it
-/// with the text to put there. `None` if `object` is no object of the frame.
+/// Finds the place in `frame` where a member (JSON text) becomes the first of `object`, which is a
+/// part of the frame. Returns it with the text to put there. `None` if `object` is no object of the
+/// frame.
 pub fn first_member(frame: &[u8], object: Json<'_>, mut member: String) -> Option<(Span, String)> {
     let at = object.span_in(frame).filter(|_| object.is_object())?.start + 1;
     if object.members().next().is_some() {
@@ -60,8 +61,9 @@ pub(super) fn has_line_break(frame: &[u8]) -> bool {
     memchr::memchr2(b'\n', b'\r', frame).is_some()
 }
 
-/// Replaces the line breaks of a pretty-printed frame by spaces, since a frame takes one line in the log and on a pipe. Raw line
-/// breaks occur only between JSON tokens, so the meaning stays (rule 1.6).
+/// Replaces the line breaks of a pretty-printed frame by spaces, since a frame takes one line in
+/// the log and on a pipe. Raw line breaks occur only between JSON tokens, so the meaning stays
+/// (rule 1.6).
 pub fn one_line(frame: Bytes) -> Bytes {
     if !has_line_break(&frame) {
         return frame;

@@ -1,5 +1,6 @@
-//! Keeps the `_meta` of an agent's message free for what only Wharf may write, the event id (rule 12.11): an agent's own
-//! `_meta.wharf` gets another name, and a `_meta` that cannot hold an event id moves into one that can.
+//! Keeps the `_meta` of an agent's message free for what only Wharf may write, the event id (rule
+//! 12.11): an agent's own `_meta.wharf` gets another name, and a `_meta` that cannot hold an event
+//! id moves into one that can.
 
 use bytes::Bytes;
 use wharf_json::{Json, Kind, ReadError};
@@ -8,8 +9,8 @@ use wharf_json::{Json, Kind, ReadError};
 const META_HOLDERS: [&[&str]; 4] =
     [&["params"], &["params", "update"], &["params", "toolCall"], &["result"]];
 
-/// Returns the frame with each `_meta.wharf` renamed to `_meta["wharf.agent"]`. It replaces a `wharf.agent` that is there already
-/// because the agent is a Wharf itself.
+/// Returns the frame with each `_meta.wharf` renamed to `_meta["wharf.agent"]`. It replaces a
+/// `wharf.agent` that is there already because the agent is a Wharf itself.
 pub fn rename_wharf_meta(frame: &[u8]) -> Result<Bytes, ReadError> {
     let mut text = Json::parse(frame)?.raw().to_owned();
     for holder in META_HOLDERS {
@@ -29,8 +30,8 @@ pub fn rename_wharf_meta(frame: &[u8]) -> Result<Bytes, ReadError> {
 /// The objects of a message whose `_meta` holds its event id.
 const ID_HOLDERS: [&str; 2] = ["params", "result"];
 
-/// Returns the frame with a `_meta` that is an object where it has one that is none or stands twice. The odd value, or the list
-/// of both, is its member `wharf.agentMeta`.
+/// Returns the frame with a `_meta` that is an object where it has one that is none or stands
+/// twice. The odd value, or the list of both, is its member `wharf.agentMeta`.
 pub fn wrap_odd_meta(frame: &[u8]) -> Result<Bytes, ReadError> {
     let mut text = Json::parse(frame)?.raw().to_owned();
     for holder in ID_HOLDERS {
@@ -42,7 +43,8 @@ pub fn wrap_odd_meta(frame: &[u8]) -> Result<Bytes, ReadError> {
     Ok(text.into())
 }
 
-/// Returns true if the object has a `_meta` that is neither an object nor null, or has more than one.
+/// Returns true if the object has a `_meta` that is neither an object nor null, or has more than
+/// one.
 pub(super) fn has_odd_meta(object: Json<'_>) -> bool {
     let mut metas = object.members().filter(|(name, _)| name == "_meta").map(|(_, meta)| meta);
     let first = metas.next();

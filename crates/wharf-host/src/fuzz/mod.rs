@@ -1,5 +1,6 @@
-//! Properties of the parsers that read bytes from a peer, a disk or a person: one function per target of `fuzz/`,
-//! called by `cargo fuzz` and by a test alike. A function panics if its property does not hold.
+//! Properties of the parsers that read bytes from a peer, a disk or a person: one function per
+//! target of `fuzz/`, called by `cargo fuzz` and by a test alike. A function panics if its property
+//! does not hold.
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,8 @@ use crate::adapters::AnyManifest as Manifest;
 use crate::frame::{self, FrameKind, ScanError};
 use crate::workspaces::WorkspaceList;
 
-/// A frame is refused, or its ids are where the scanner says, and replacing them changes nothing else about it.
+/// A frame is refused, or its ids are where the scanner says, and replacing them changes nothing
+/// else about it.
 pub fn envelope(data: &[u8]) {
     let Ok(found) = frame::scan(data) else { return };
     if let Some(id) = &found.id {
@@ -57,10 +59,11 @@ pub fn envelope(data: &[u8]) {
     }
 }
 
-/// The scanner, the reader and the event codec agree on which bytes are JSON. The scanner calls a frame `NotUtf8` or `NotJson`
-/// exactly where the reader does. A frame that is JSON comes back from each kind of event that may hold it. Bytes that are no JSON
-/// come back from no kind, except an update without title and tool call: it is read without a parser, since the scanner has seen
-/// its frame before the log did.
+/// The scanner, the reader and the event codec agree on which bytes are JSON. The scanner calls a
+/// frame `NotUtf8` or `NotJson` exactly where the reader does. A frame that is JSON comes back from
+/// each kind of event that may hold it. Bytes that are no JSON come back from no kind, except an
+/// update without title and tool call: it is read without a parser, since the scanner has seen its
+/// frame before the log did.
 pub fn readers(data: &[u8]) {
     let read = Json::parse(data).map(|_| ());
     match (frame::scan(data), &read) {
@@ -92,7 +95,8 @@ pub fn readers(data: &[u8]) {
     }
 }
 
-/// Panics if an event comes back with this frame, although it is no JSON. Without control bytes around it, it may be some.
+/// Panics if an event comes back with this frame, although it is no JSON. Without control bytes
+/// around it, it may be some.
 fn expect_refused_by_codec(line: Bytes) {
     if Json::parse(&line).is_ok() {
         return;
@@ -185,7 +189,8 @@ pub fn event(data: &[u8]) {
     }
 }
 
-/// A manifest is refused with a field and a reason, or each of its modes makes a command or is refused.
+/// A manifest is refused with a field and a reason, or each of its modes makes a command or is
+/// refused.
 pub fn manifest(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     // Its folder has its name, or little would be looked at.

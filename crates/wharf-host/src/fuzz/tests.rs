@@ -1,5 +1,5 @@
-//! The same targets with the stable compiler: the committed corpus, then changes to it for a while. Less than a fuzzer
-//! finds, and enough to see that one has broken a target.
+//! The same targets with the stable compiler: the committed corpus, then changes to it for a while.
+//! Less than a fuzzer finds, and enough to see that one has broken a target.
 
 use std::io::Write;
 use std::path::Path;

@@ -21,7 +21,8 @@ const MAX_VERSION_WAIT: Duration = Duration::from_secs(10);
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
 impl Host {
-    /// Every adapter, by slug. With `check`, the programs that are there are asked for their version.
+    /// Every adapter, by slug. With `check`, the programs that are there are asked for their
+    /// version.
     pub async fn adapters(&self, check: bool) -> Vec<AdapterInfo> {
         let inner = Arc::clone(&self.inner);
         let listed = tokio::task::spawn_blocking(move || {
@@ -39,7 +40,8 @@ impl Host {
         listed.into_iter().map(|(info, _)| info).collect()
     }
 
-    /// Returns whether the last start of the adapter's agent found a login; `None` if this process has not started it.
+    /// Returns whether the last start of the adapter's agent found a login; `None` if this process
+    /// has not started it.
     pub fn known_login(&self, adapter: &str) -> Option<bool> {
         self.inner.agents.known_login(adapter)
     }
@@ -78,8 +80,8 @@ fn to_known_agent(answer: &InitializeResponse) -> KnownAgent {
 }
 
 impl Inner {
-    /// Runs the manifest's command, without a shell, under a keeper and in the sandbox of the agent: that one may have
-    /// written the program. What it printed, or why nothing.
+    /// Runs the manifest's command, without a shell, under a keeper and in the sandbox of the
+    /// agent: that one may have written the program. What it printed, or why nothing.
     async fn ask_version(&self, slug: &str, check: &VersionCheck) -> Result<String, String> {
         let limit = check.timeout().min(MAX_VERSION_WAIT);
         let agent = self.agent(slug, None, &BTreeMap::new());
@@ -97,7 +99,8 @@ impl Inner {
             sandbox: agent.map_or_else(|_| self.config.sandbox.clone(), |agent| agent.sandbox),
         };
         let sandbox = self.config.profile(&asked, Vec::new()).map_err(|error| error.to_string())?;
-        // Where a program finds no settings of another's; one that is confined could not even look around there.
+        // Where a program finds no settings of another's; one that is confined could not even look
+        // around there.
         let cwd =
             if sandbox.is_some() { std::env::temp_dir() } else { self.config.state_dir.clone() };
         let launch = Launch { sandbox, ..self.launch(&asked, None, cwd, &BTreeMap::new()) };

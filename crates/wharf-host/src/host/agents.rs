@@ -1,4 +1,5 @@
-//! The agents' processes: which are the host's own, to which session each belongs, and how they reach the host.
+//! The agents' processes: which are the host's own, to which session each belongs, and how they
+//! reach the host.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,7 +31,8 @@ pub(crate) struct AgentProcesses {
     /// Random, made once per state directory: the tags of its agents begin with it.
     state_id: String,
     initialize_cache: Arc<InitializeCache>,
-    /// Whether the last start of each adapter's agent found a login; `wharf login` opens a session to find out.
+    /// Whether the last start of each adapter's agent found a login; `wharf login` opens a session
+    /// to find out.
     logins: Mutex<BTreeMap<Arc<str>, bool>>,
     logs: AgentLogs,
 }
@@ -73,7 +75,8 @@ impl AgentProcesses {
         &self.initialize_cache
     }
 
-    /// Notes what a start says about the login of the adapter's agent: a session was opened, or a login was wanted.
+    /// Notes what a start says about the login of the adapter's agent: a session was opened, or a
+    /// login was wanted.
     pub(crate) fn note_login<T>(&self, adapter: &Arc<str>, start: &Result<T, StartFailure>) {
         let is_logged_in = match start {
             Ok(_) => true,
@@ -115,8 +118,9 @@ impl AgentProcesses {
 }
 
 impl Host {
-    /// Returns true if `pid` is a descendant of this program or of a keeper. Then it is an agent's, with or without a session,
-    /// since the host starts nothing else. A process that is gone counts as an agent's: it could call through a child that ends at once.
+    /// Returns true if `pid` is a descendant of this program or of a keeper. Then it is an agent's,
+    /// with or without a session, since the host starts nothing else. A process that is gone counts
+    /// as an agent's: it could call through a child that ends at once.
     pub fn has_started(&self, pid: u32) -> bool {
         let is_kept = || {
             let keepers = self.inner.agents.records().running_keepers();
@@ -147,7 +151,8 @@ impl Host {
         self.inner.agents.agent_tokens.wait_for_end(badge).await;
     }
 
-    /// Says where this host is reached. Sessions that come back by themselves wait for it, if [`Config::serves`] is set.
+    /// Says where this host is reached. Sessions that come back by themselves wait for it, if
+    /// [`Config::serves`] is set.
     ///
     /// [`Config::serves`]: crate::Config::serves
     pub fn announce(&self, url: &str) {

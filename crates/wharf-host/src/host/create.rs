@@ -41,8 +41,8 @@ pub struct NewSessionRequest {
     pub sender: Option<Sender>,
     /// The `session/new` request as it goes to the agent.
     pub frame: Raw,
-    /// The JSON of the client's `clientCapabilities`, as far as its agents may be told of them; `serve_tools` decides
-    /// on files and terminals.
+    /// The JSON of the client's `clientCapabilities`, as far as its agents may be told of them;
+    /// `serve_tools` decides on files and terminals.
     pub capabilities: String,
     /// An agent that has been greeted already, with this `env`.
     pub spare: Option<PrestartedAgent>,
@@ -69,7 +69,8 @@ pub struct NewSessionRequest {
 pub struct ForkStart {
     pub source: ForkSource,
     pub title: Option<String>,
-    /// The settings of the source, which the copy's agent is given: a copy has no more rights than its source had.
+    /// The settings of the source, which the copy's agent is given: a copy has no more rights than
+    /// its source had.
     pub settings: Vec<AgentSetting>,
 }
 
@@ -275,7 +276,8 @@ impl Inner {
         ground: &DirectoryScope,
         directories: &[PathBuf],
     ) -> Result<(), CreateError> {
-        // An unreadable registry of workspaces covers no directory, and its reader reports the error.
+        // An unreadable registry of workspaces covers no directory, and its reader reports the
+        // error.
         self.workspaces.list_in_scope(ground)?;
         match directories
             .iter()

@@ -1,4 +1,5 @@
-//! An agent that starts others: what it may, decided here before anything is made; and what becomes of its children.
+//! An agent that starts others: what it may, decided here before anything is made; and what becomes
+//! of its children.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -84,8 +85,8 @@ impl Inner {
         Ok(Child { place, directories: directories?, lineage })
     }
 
-    /// The parent's directory, links resolved, as it was when its session was made. If it leads elsewhere by now, an agent
-    /// may have put a link there to let a child out.
+    /// The parent's directory, links resolved, as it was when its session was made. If it leads
+    /// elsewhere by now, an agent may have put a link there to let a child out.
     fn root_of(&self, above: &Descriptor, parent: &SessionId) -> Result<PathBuf, CreateError> {
         let named = PathBuf::from(&above.cwd);
         let outside = || DelegationError::Outside { path: named.clone(), parent: named.clone() };
@@ -127,7 +128,8 @@ impl Inner {
         let inner = Arc::clone(self);
         let of = of.clone();
         tokio::spawn(async move {
-            // While this lock is held, every child that is starting is registered and no new child can start.
+            // While this lock is held, every child that is starting is registered and no new child
+            // can start.
             let _one = inner.locks.delegating.lock().await;
             let mut below = inner.registry.list_descriptors();
             // A child whose prompts wait would be brought back for them.
@@ -145,7 +147,8 @@ impl Inner {
 }
 
 impl Host {
-    /// Brings a child back, for its parent, if it sleeps and there is room for it. A child that was killed stays dead.
+    /// Brings a child back, for its parent, if it sleeps and there is room for it. A child that was
+    /// killed stays dead.
     pub async fn wake_child(
         &self,
         parent: &SessionId,
@@ -174,8 +177,8 @@ impl Host {
     }
 }
 
-/// A child runs as the operator set its adapter up: a mode, an option or a server of the parent's choice could give it
-/// rights that the parent does not have.
+/// A child runs as the operator set its adapter up: a mode, an option or a server of the parent's
+/// choice could give it rights that the parent does not have.
 fn plain(wanted: &SpawnRequest) -> Result<(), DelegationError> {
     let chosen = [
         ("mode", wanted.mode.is_some()),

@@ -10,7 +10,8 @@ use crate::file_search::{FoundFiles, find_files};
 use crate::workspaces::DirectoryScope;
 
 impl Host {
-    /// Finds files beneath the directories of a session. Returns `None` if there is no such session.
+    /// Finds files beneath the directories of a session. Returns `None` if there is no such
+    /// session.
     pub async fn find_session_files(
         &self,
         session: &SessionId,
@@ -28,7 +29,8 @@ impl Host {
                 .map(|inputs| super::Inner::directories_of(&inputs.new_frame))
                 .unwrap_or_default();
             let directories = std::iter::once(cwd).chain(more);
-            // As of the time when they were named: a directory that is replaced by a link later is not followed.
+            // As of the time when they were named: a directory that is replaced by a link later is
+            // not followed.
             let noted =
                 |path: &Path| inputs.as_ref().and_then(|inputs| inputs.real.get(path).cloned());
             directories

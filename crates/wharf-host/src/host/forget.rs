@@ -25,14 +25,15 @@ pub struct Renewal<'a> {
 }
 
 impl Host {
-    /// Ends the session if it runs, has its agent delete its own copy, and deletes the log and what is beside it. `None` if
-    /// there was no such session.
+    /// Ends the session if it runs, has its agent delete its own copy, and deletes the log and what
+    /// is beside it. `None` if there was no such session.
     pub async fn forget(&self, id: &SessionId) -> Result<Option<AgentDelete>, OpenError> {
         self.forget_when(id, DeleteCondition::Always).await
     }
 
-    /// Does the same for a session that nobody uses. Returns `None` also if the session is in use: its task decides that, so
-    /// that a session which comes into use at this moment is kept (rule 2.12).
+    /// Does the same for a session that nobody uses. Returns `None` also if the session is in use:
+    /// its task decides that, so that a session which comes into use at this moment is kept (rule
+    /// 2.12).
     pub(super) async fn forget_unused(
         &self,
         id: &SessionId,
@@ -45,7 +46,8 @@ impl Host {
         id: &SessionId,
         condition: DeleteCondition,
     ) -> Result<Option<AgentDelete>, OpenError> {
-        // An unreadable session can be forgotten all the same, but the agent's copy of it is not known.
+        // An unreadable session can be forgotten all the same, but the agent's copy of it is not
+        // known.
         let mut agent = AgentDelete::Failed;
         let log_id = loop {
             match self.open(id).await {
@@ -77,8 +79,9 @@ impl Host {
         Err(OpenError::Unreadable { id: id.clone(), why })
     }
 
-    /// Takes a session that has no task off the list, so that it is not opened any more. `None` if it has one, because
-    /// somebody opened it meanwhile. Nothing is waited for under the lock: others open their sessions.
+    /// Takes a session that has no task off the list, so that it is not opened any more. `None` if
+    /// it has one, because somebody opened it meanwhile. Nothing is waited for under the lock:
+    /// others open their sessions.
     async fn take_ended(&self, id: &SessionId) -> Option<LogId> {
         let _one = self.inner.locks.opening.lock().await;
         let log_id = match self.inner.registry.get(id) {
@@ -93,8 +96,8 @@ impl Host {
         Some(log_id)
     }
 
-    /// Takes over start parameters that a client sends anew for a session that is not running. The error: it may not
-    /// name these directories.
+    /// Takes over start parameters that a client sends anew for a session that is not running. The
+    /// error: it may not name these directories.
     pub fn renew(&self, id: &SessionId, renewal: &Renewal<'_>) -> Result<(), CreateError> {
         let (log_id, known) = match self.inner.registry.get(id) {
             Some(KnownSession::Live(handle)) if handle.descriptor().status.is_alive() => {
@@ -125,12 +128,13 @@ impl Host {
     }
 }
 
-/// How long a process may take that is started only to delete a session: real agents take up to twenty seconds to start.
+/// How long a process may take that is started only to delete a session: real agents take up to
+/// twenty seconds to start.
 const COLD_DELETE_WITHIN: std::time::Duration = std::time::Duration::from_secs(30);
 
 impl Inner {
-    /// Has an agent delete its own copy of a session that does not run: any process of that adapter, else one that is
-    /// started for it (rule 12.7).
+    /// Has an agent delete its own copy of a session that does not run: any process of that
+    /// adapter, else one that is started for it (rule 12.7).
     pub(crate) async fn delete_agent_copy(&self, log_id: &LogId, state: &State) -> AgentDelete {
         let Some(agent_session) = &state.agent_session else { return AgentDelete::NotNeeded };
         let work = async {

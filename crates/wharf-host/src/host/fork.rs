@@ -1,4 +1,5 @@
-//! A session that begins as a copy of another one: its agent is asked for the copy by `session/fork` (rule 17.10).
+//! A session that begins as a copy of another one: its agent is asked for the copy by
+//! `session/fork` (rule 17.10).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -118,7 +119,8 @@ impl Host {
         Ok(spawned)
     }
 
-    /// Makes a copy of a session for an ACP client, whose request names its parameters. Returns when the agent has answered.
+    /// Makes a copy of a session for an ACP client, whose request names its parameters. Returns
+    /// when the agent has answered.
     pub async fn fork_for_client(
         &self,
         source: &SessionHandle,
@@ -214,7 +216,8 @@ struct StartParts {
     env: BTreeMap<String, String>,
 }
 
-/// Takes the start parameters of the source over. A client brings its own parameters, capabilities and environment.
+/// Takes the start parameters of the source over. A client brings its own parameters, capabilities
+/// and environment.
 fn start_parts(
     inputs: StartInputs,
     client: Option<ForkClient>,
@@ -243,8 +246,8 @@ fn start_parts(
     Ok(StartParts { frame, capabilities, spare, prelude, mode, options, env })
 }
 
-/// Returns the `session/new` request with the parameters of a `session/fork`: the form in which start parameters are kept. The
-/// agent gets them with its own id of the source.
+/// Returns the `session/new` request with the parameters of a `session/fork`: the form in which
+/// start parameters are kept. The agent gets them with its own id of the source.
 fn to_new_frame(fork: &[u8], cwd: &str) -> Result<Raw, ForkError> {
     let params = || {
         let params = Json::parse(fork)?

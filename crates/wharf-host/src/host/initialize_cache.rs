@@ -1,7 +1,9 @@
-//! The answers of agents to `initialize`, so that a client that only joins a session starts nothing (rules 3.2, 12.8).
+//! The answers of agents to `initialize`, so that a client that only joins a session starts nothing
+//! (rules 3.2, 12.8).
 //!
-//! An answer belongs to the program that gave it, to its command, to the environment that was passed and to the
-//! capabilities that were told. They are kept in a private file as hashes and answers, and outlive the host.
+//! An answer belongs to the program that gave it, to its command, to the environment that was
+//! passed and to the capabilities that were told. They are kept in a private file as hashes and
+//! answers, and outlive the host.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -93,8 +95,8 @@ impl InitializeCache {
         }
     }
 
-    /// Returns what the answer of this agent belongs to; `None` if its program is not installed. `env` is what the agent
-    /// gets of its caller, `cwd` where it would be started.
+    /// Returns what the answer of this agent belongs to; `None` if its program is not installed.
+    /// `env` is what the agent gets of its caller, `cwd` where it would be started.
     pub(crate) fn key(
         &self,
         agent: &Launchable,
@@ -134,13 +136,14 @@ impl InitializeCache {
         self.newest(|entry| entry.key == key.whole)
     }
 
-    /// Returns an answer of the same program and command, whatever environment and capabilities it was given for, but
-    /// none that offers logins in a terminal.
+    /// Returns an answer of the same program and command, whatever environment and capabilities it
+    /// was given for, but none that offers logins in a terminal.
     pub(crate) fn find_any(&self, key: &CacheKey) -> Option<InitializeResponse> {
         self.newest(|entry| entry.program == key.program && !entry.terminal_auth)
     }
 
-    /// Remembers what an agent answered that was really started. Returns when it is on disk, or cannot be.
+    /// Remembers what an agent answered that was really started. Returns when it is on disk, or
+    /// cannot be.
     pub(crate) async fn store(self: &Arc<Self>, key: CacheKey, introduction: &InitializeResponse) {
         let entry = Entry {
             key: key.whole,
@@ -196,15 +199,16 @@ impl InitializeCache {
 }
 
 impl Entry {
-    /// A clock that was set back does not make an answer younger: one from the future is not believed.
+    /// A clock that was set back does not make an answer younger: one from the future is not
+    /// believed.
     fn is_believed(&self, now: Millis) -> bool {
         let age = now.0.checked_sub(self.answered_at.0);
         !self.unchecked || age.is_some_and(|age| age < UNCHECKED_TTL.0)
     }
 }
 
-/// Returns the script that an interpreter is told to run, and whether a new version of the agent would go unnoticed:
-/// the command fetches it, or names no file that would change.
+/// Returns the script that an interpreter is told to run, and whether a new version of the agent
+/// would go unnoticed: the command fetches it, or names no file that would change.
 fn script_of(command: &[String], cwd: Option<&Path>) -> (Option<PathBuf>, bool) {
     let Some((program, arguments)) = command.split_first() else { return (None, false) };
     let name = Path::new(program)

@@ -1,6 +1,6 @@
-//! Facts that a log has lost and that are known beside it. The beginning of a session comes from the
-//! file beside the log, from the index, and from the place of the log; the agent's session comes from
-//! the index.
+//! Facts that a log has lost and that are known beside it. The beginning of a session comes from
+//! the file beside the log, from the index, and from the place of the log; the agent's session
+//! comes from the index.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::descriptor::{Descriptor, SpawnedWith};
 use crate::session::LostBeginning;
 
 impl Inner {
-    /// Returns all that is known of the beginning of a session. `known` is its row in the index, or its
-    /// entry in an earlier list.
+    /// Returns all that is known of the beginning of a session. `known` is its row in the index, or
+    /// its entry in an earlier list.
     pub(super) fn find_beginning(
         &self,
         log_id: &LogId,
@@ -31,8 +31,8 @@ impl Inner {
 }
 
 impl Inner {
-    /// Notes the agent's session if the log has lost it and `known` tells it. The abilities of the agent
-    /// are those that it told another session, as far as they are known.
+    /// Notes the agent's session if the log has lost it and `known` tells it. The abilities of the
+    /// agent are those that it told another session, as far as they are known.
     pub(super) fn recall_agent(&self, session: &mut Session, known: Option<&Descriptor>) {
         let state = session.state();
         let is_missing = state.agent_session.is_none() || state.status == Status::Starting;

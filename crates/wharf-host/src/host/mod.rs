@@ -175,7 +175,8 @@ impl Host {
         SessionTranscript::open_unredacted(&self.inner.transcripts, handle).await
     }
 
-    /// Returns the log of a session's agents, an empty one if none of them has run since the host started.
+    /// Returns the log of a session's agents, an empty one if none of them has run since the host
+    /// started.
     pub fn agent_log(&self, id: &SessionId) -> Arc<AgentLog> {
         self.inner.agents.logs().get_or_create(id)
     }
@@ -190,14 +191,15 @@ impl Host {
         self.inner.registry.get(id).map(|known| known.descriptor())
     }
 
-    /// Changes whenever a session comes, goes or changes in a way that its descriptor shows; what an agent says alone
-    /// does not count.
+    /// Changes whenever a session comes, goes or changes in a way that its descriptor shows; what
+    /// an agent says alone does not count.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.inner.registry.watch_changes()
     }
 
-    /// The session that an amux client means by this name (rule 9.1): the newest of that name, unless it is over for
-    /// good or a user killed it. Then the name is free for a new one. What is not in the caller's sight does not count.
+    /// The session that an amux client means by this name (rule 9.1): the newest of that name,
+    /// unless it is over for good or a user killed it. Then the name is free for a new one. What is
+    /// not in the caller's sight does not count.
     pub fn named(
         &self,
         name: &str,
@@ -232,7 +234,8 @@ impl Host {
                             .reopen_after_failure(session, shared)
                             .map_err(|error| error.to_string());
                     }
-                    // Changes nothing, unless the log has lost the end of a turn, or that of the session.
+                    // Changes nothing, unless the log has lost the end of a turn, or that of the
+                    // session.
                     let step = session
                         .handle(Input::Lifecycle(LifecycleInput::HostRestarted), Now::millis());
                     Ok(inner.spawn_task(session, shared, step, FirstStart::default()))
@@ -244,8 +247,9 @@ impl Host {
         }
     }
 
-    /// Returns true if this caller is attached to the session as an observer and not as a controller, on whichever
-    /// connection. Nobody is attached to a session that is not loaded, or whose task is gone.
+    /// Returns true if this caller is attached to the session as an observer and not as a
+    /// controller, on whichever connection. Nobody is attached to a session that is not loaded, or
+    /// whose task is gone.
     pub async fn is_observer(&self, id: &SessionId, caller: Sender) -> bool {
         match self.inner.registry.get(id) {
             Some(KnownSession::Live(handle)) => {
@@ -255,8 +259,9 @@ impl Host {
         }
     }
 
-    /// Says why a session that is not listed cannot be opened: its log could not be read at the start, or there is none.
-    /// `in_sight` is asked whether the caller may know of sessions of this bucket.
+    /// Says why a session that is not listed cannot be opened: its log could not be read at the
+    /// start, or there is none. `in_sight` is asked whether the caller may know of sessions of this
+    /// bucket.
     pub fn why_not_open(&self, id: &SessionId, in_sight: impl Fn(&str) -> bool) -> OpenError {
         match self.inner.storage.unreadable().get(id) {
             Some(log) if in_sight(log.log_id.bucket()) => {
@@ -266,8 +271,8 @@ impl Host {
         }
     }
 
-    /// Returns the answer of the adapter's agent to `initialize`: from the cache, or by starting an agent, which is then
-    /// handed over.
+    /// Returns the answer of the adapter's agent to `initialize`: from the cache, or by starting an
+    /// agent, which is then handed over.
     pub async fn introduce(
         &self,
         adapter: &str,
@@ -288,8 +293,9 @@ impl Host {
         Ok((spare.greeted.initialize_response.clone(), Some(spare)))
     }
 
-    /// Returns an answer that the adapter's agent gave to some client; starts nothing. Only the program counts that the
-    /// host itself would find: one that a caller brought along by its `PATH` speaks for that caller alone.
+    /// Returns an answer that the adapter's agent gave to some client; starts nothing. Only the
+    /// program counts that the host itself would find: one that a caller brought along by its
+    /// `PATH` speaks for that caller alone.
     pub fn introduced(&self, adapter: &str) -> Option<InitializeResponse> {
         self.inner.introduced(adapter)
     }
@@ -324,7 +330,8 @@ impl Host {
         self.finish_files().await;
     }
 
-    /// No new work, agents left to their keepers for the next host, logs synced. Agents that are not kept are ended.
+    /// No new work, agents left to their keepers for the next host, logs synced. Agents that are
+    /// not kept are ended.
     pub async fn leave(&self) {
         self.stop_sessions(|handle| async move { handle.leave().await }).await;
         self.inner.agents.records().end_all_but_kept().await;
@@ -392,8 +399,9 @@ impl Inner {
         self.config.adapters().find(adapter, mode, options)
     }
 
-    /// How to start the agent of a session (or of none) in `cwd`, without a sandbox, with what it gets of its caller's
-    /// environment. What the adapter itself sets counts before that: a mode may be made of it.
+    /// How to start the agent of a session (or of none) in `cwd`, without a sandbox, with what it
+    /// gets of its caller's environment. What the adapter itself sets counts before that: a mode
+    /// may be made of it.
     pub(crate) fn launch(
         &self,
         agent: &Launchable,

@@ -1,5 +1,5 @@
-//! Keeping the modes of the state directory (rule 10.6). Neither Landlock nor a filter on calls can keep an agent from
-//! changing modes of files that its user owns, so they are watched and put back.
+//! Keeping the modes of the state directory (rule 10.6). Neither Landlock nor a filter on calls can
+//! keep an agent from changing modes of files that its user owns, so they are watched and put back.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use super::Inner;
 
-/// A process that changes modes again and again is answered this often: well within the second that is promised.
+/// A process that changes modes again and again is answered this often: well within the second that
+/// is promised.
 const REPAIR_EVERY: Duration = Duration::from_millis(200);
 /// The same for what is said about one path.
 const TELL_EVERY: Duration = Duration::from_secs(10);
@@ -27,8 +28,8 @@ struct Repair {
     was: u32,
 }
 
-/// Puts the modes of the state directory and of what is in it back, before anything in it is read. Fails only if the
-/// directory itself cannot be made private.
+/// Puts the modes of the state directory and of what is in it back, before anything in it is read.
+/// Fails only if the directory itself cannot be made private.
 pub(super) fn repair_at_start(root: &Path) -> io::Result<()> {
     // The directory may be named by a link.
     let root = root.canonicalize()?;
@@ -82,7 +83,8 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// The directories to look into: those that last, and those of sessions that are up. `None` when the host is gone.
+    /// The directories to look into: those that last, and those of sessions that are up. `None`
+    /// when the host is gone.
     fn directories(&self) -> Option<HashSet<PathBuf>> {
         let host = self.host.upgrade()?;
         let live = host
@@ -143,8 +145,8 @@ impl Keeper {
     }
 }
 
-/// The state directory, the folders of workspaces in it and their folders of sessions: few, however many sessions there
-/// are.
+/// The state directory, the folders of workspaces in it and their folders of sessions: few, however
+/// many sessions there are.
 fn lasting_directories(root: &Path) -> Vec<PathBuf> {
     let workspaces = root.join("workspaces");
     let mut found = vec![root.to_owned(), root.join("run"), workspaces.clone()];
@@ -175,7 +177,8 @@ fn repair_entries(dir: &Path) -> Vec<Repair> {
     entries.filter_map(|entry| repair(&entry.path()).ok().flatten()).collect()
 }
 
-/// Gives a directory to its owner alone, and of a file everything to its owner that he needs and nothing to others.
+/// Gives a directory to its owner alone, and of a file everything to its owner that he needs and
+/// nothing to others.
 fn repair(path: &Path) -> io::Result<Option<Repair>> {
     let known = fs::symlink_metadata(path)?;
     let was = known.permissions().mode() & 0o777;
@@ -219,7 +222,8 @@ mod linux {
         )]
         pub(super) fn new() -> io::Result<Self> {
             let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-            // SAFETY: an `OwnedFd` is the same open descriptor until it is dropped, and only this value owns it.
+            // SAFETY: an `OwnedFd` is the same open descriptor until it is dropped, and only this
+            // value owns it.
             let inotify = unsafe { AsyncFd::register(inotify) }?;
             Ok(Self { inotify, directories: HashMap::new() })
         }

@@ -1,4 +1,5 @@
-//! An agent without a session: it answers what a client asks before it has one, such as a login (rule 3.2).
+//! An agent without a session: it answers what a client asks before it has one, such as a login
+//! (rule 3.2).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,8 @@ use crate::sandbox::{SandboxError, SandboxProfile, SessionRoot};
 #[derive(Debug)]
 pub struct PrestartedAgent {
     pub(crate) greeted: InitializedAgent,
-    /// The id of the session that it will have: its environment says so already. Until then there is none of that id.
+    /// The id of the session that it will have: its environment says so already. Until then there
+    /// is none of that id.
     pub(super) session: SessionId,
     /// Where it was started.
     cwd: PathBuf,
@@ -40,8 +42,8 @@ impl PrestartedAgent {
         Ok(answer)
     }
 
-    /// Is it as good as one that is started in `cwd`? Agents read settings where they are started, so one that was
-    /// started elsewhere is not, unless its client is logged in there.
+    /// Is it as good as one that is started in `cwd`? Agents read settings where they are started,
+    /// so one that was started elsewhere is not, unless its client is logged in there.
     pub fn can_serve(&self, cwd: &Path) -> bool {
         let real = |path: &Path| path.canonicalize().ok();
         self.asked || self.cwd == cwd || real(&self.cwd).is_some_and(|own| real(cwd) == Some(own))
@@ -49,7 +51,8 @@ impl PrestartedAgent {
 }
 
 impl Host {
-    /// Starts and greets an agent of the adapter where its session will probably be; if nobody knows, where the host is.
+    /// Starts and greets an agent of the adapter where its session will probably be; if nobody
+    /// knows, where the host is.
     pub async fn spare(
         &self,
         adapter: &str,
@@ -97,8 +100,8 @@ impl Host {
 }
 
 impl Inner {
-    /// Its rights: those of a session in `cwd`, so that it can be used for one; where nobody named that, or the sandbox
-    /// cannot open it, none of a session's.
+    /// Its rights: those of a session in `cwd`, so that it can be used for one; where nobody named
+    /// that, or the sandbox cannot open it, none of a session's.
     fn spare_profile(
         &self,
         agent: &Launchable,

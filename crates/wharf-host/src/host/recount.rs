@@ -41,8 +41,8 @@ impl Host {
         outdated
     }
 
-    /// Reads the log of a session at rest and writes its row. The lock keeps others from opening or forgetting the session
-    /// meanwhile: a row that is written here is the newest one.
+    /// Reads the log of a session at rest and writes its row. The lock keeps others from opening or
+    /// forgetting the session meanwhile: a row that is written here is the newest one.
     async fn recount_session(&self, id: SessionId) {
         let _one = self.inner.locks.opening.lock().await;
         let inner = Arc::clone(&self.inner);
@@ -90,7 +90,8 @@ mod tests {
 
     const SESSION_COUNT: usize = 20;
 
-    /// Starts a host. One that was shut down before holds the directory until its last task has ended.
+    /// Starts a host. One that was shut down before holds the directory until its last task has
+    /// ended.
     async fn start_host(dir: &Path) -> Host {
         let try_start = || {
             let mut config =

@@ -1,5 +1,5 @@
-//! Which sandbox a process of an adapter gets: derived anew at every start, from the settings and the session's
-//! directories.
+//! Which sandbox a process of an adapter gets: derived anew at every start, from the settings and
+//! the session's directories.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;
@@ -18,8 +18,8 @@ use crate::sandbox::{
 };
 
 impl Config {
-    /// The profile of an adapter's processes; `None` without a sandbox. Directories of the agent's own that are missing
-    /// are made: it could not do that itself.
+    /// The profile of an adapter's processes; `None` without a sandbox. Directories of the agent's
+    /// own that are missing are made: it could not do that itself.
     pub(crate) fn profile(
         &self,
         agent: &Launchable,
@@ -38,7 +38,8 @@ impl Config {
         self.plan(agent, roots).make_profile(&detect_support()).map(Some)
     }
 
-    /// Can the sandbox that is set for this agent be had here, whatever its cwd will be? `None`: none is set.
+    /// Can the sandbox that is set for this agent be had here, whatever its cwd will be? `None`:
+    /// none is set.
     pub fn check_sandbox(&self, agent: &Launchable) -> Option<Result<(), SandboxError>> {
         agent
             .sandbox
@@ -83,8 +84,8 @@ impl Config {
         }
     }
 
-    /// Returns the files of the host alone: its state with the tokens, settings that may hold secrets of other agents, its
-    /// key, the secret that signs notifications.
+    /// Returns the files of the host alone: its state with the tokens, settings that may hold
+    /// secrets of other agents, its key, the secret that signs notifications.
     fn kept(&self) -> Vec<PathBuf> {
         let state = std::iter::once(self.state_dir.clone());
         let secrets =
@@ -92,7 +93,8 @@ impl Config {
         state.chain(self.config_file.clone()).chain(secrets).collect()
     }
 
-    /// Returns the files that decide which programs run without a sandbox: settings, manifests, and this program.
+    /// Returns the files that decide which programs run without a sandbox: settings, manifests, and
+    /// this program.
     fn sealed(&self) -> Vec<PathBuf> {
         let settings = self.config_dir.as_ref().map(|dir| dir.join("config.toml"));
         let program = Some(self.program.clone()).filter(|program| program.is_absolute());
@@ -127,8 +129,8 @@ impl Inner {
     }
 }
 
-/// Returns the directories besides cwd that a `session/new` names. An unparsable list counts as empty if nothing depends on
-/// it.
+/// Returns the directories besides cwd that a `session/new` names. An unparsable list counts as
+/// empty if nothing depends on it.
 pub(super) fn named(
     agent: &Launchable,
     frame: &[u8],

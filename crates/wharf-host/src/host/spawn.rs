@@ -140,7 +140,8 @@ impl Host {
         match &request.parent {
             Some(parent) => {
                 let child = self.inner.child(parent, request)?;
-                // Where its parent is it may be too, registered or not. It gets nothing of its parent's environment.
+                // Where its parent is it may be too, registered or not. It gets nothing of its
+                // parent's environment.
                 (request.directory_scope, request.additional_directories) =
                     (DirectoryScope::Anywhere, child.directories);
                 request.env.clear();
@@ -261,7 +262,8 @@ impl Begun {
 impl SpawnRequest {
     fn spawn_key(&self) -> Option<SpawnKey> {
         let key = self.key.as_deref()?;
-        // Values of variables may be secrets: not even a digest of them goes into the log. Of servers the names do.
+        // Values of variables may be secrets: not even a digest of them goes into the log. Of
+        // servers the names do.
         let servers: Vec<&Value> = self.mcp_servers.iter().map(|server| &server["name"]).collect();
         let variables: Vec<&String> = self.env.keys().collect();
         let cwd = self.cwd.as_ref().map(|cwd| cwd.to_string_lossy());

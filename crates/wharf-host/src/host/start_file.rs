@@ -1,5 +1,5 @@
-//! The start parameters of a session's agent, kept in a private file beside the log: they may hold secrets, so it is
-//! never in the log (rule 2.6).
+//! The start parameters of a session's agent, kept in a private file beside the log: they may hold
+//! secrets, so it is never in the log (rule 2.6).
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -23,8 +23,8 @@ use crate::session::handle::Abilities;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StartInputs {
     pub(crate) version: u32,
-    /// The JSON of `clientCapabilities` of the client that the session was made for; `fs` and `terminal` are those of
-    /// the client for which its agent was started last.
+    /// The JSON of `clientCapabilities` of the client that the session was made for; `fs` and
+    /// `terminal` are those of the client for which its agent was started last.
     pub(crate) capabilities: String,
     /// Requests before the session: logins. They may hold secrets too.
     #[serde(default)]
@@ -50,8 +50,8 @@ pub(crate) struct StartInputs {
 impl StartInputs {
     /// The directories besides cwd that the `session/new` names.
     ///
-    /// The error: it cannot be told, so it must not be taken for none. Only this member is read, however odd or deep
-    /// the rest is, and one that is there twice is refused.
+    /// The error: it cannot be told, so it must not be taken for none. Only this member is read,
+    /// however odd or deep the rest is, and one that is there twice is refused.
     pub(crate) fn directories(frame: &[u8]) -> Result<Vec<PathBuf>, CreateError> {
         #[derive(Deserialize)]
         struct Request {
@@ -106,8 +106,9 @@ impl Inner {
 }
 
 impl Inner {
-    /// Returns the `clientCapabilities` for an agent that is started now, and records what a client brings. `starter`:
-    /// whether a caller waits for the start, and what it can do if it is an ACP client.
+    /// Returns the `clientCapabilities` for an agent that is started now, and records what a client
+    /// brings. `starter`: whether a caller waits for the start, and what it can do if it is an ACP
+    /// client.
     pub(crate) fn capabilities_for_start(
         &self,
         log_id: &LogId,
@@ -128,8 +129,8 @@ impl Inner {
             .advertise(&inputs.capabilities, starter.map(Option::unwrap_or_default))
     }
 
-    /// Takes over what a client that brings the session back sends anew: MCP servers and directories. An empty list
-    /// is what clients send that know of none; it changes nothing.
+    /// Takes over what a client that brings the session back sends anew: MCP servers and
+    /// directories. An empty list is what clients send that know of none; it changes nothing.
     pub(crate) fn renew_start_inputs(
         &self,
         log_id: &LogId,
@@ -183,8 +184,8 @@ impl Inner {
     }
 }
 
-/// Returns the `session/new` that is kept with a list that the client sends anew, byte for byte elsewhere; `None` if that
-/// says nothing new.
+/// Returns the `session/new` that is kept with a list that the client sends anew, byte for byte
+/// elsewhere; `None` if that says nothing new.
 fn renewed(given: &[u8], kept: &str, member: &str) -> Result<Option<String>, ReadError> {
     let path = ["params", member];
     let Some(new) = Json::parse(given)?.at(&path)?.filter(|list| list.items().next().is_some())

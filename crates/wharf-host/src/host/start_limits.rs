@@ -1,5 +1,5 @@
-//! Limits on starts of agents: permits for running sessions and for agents without one, the queue of starts, and the rate of
-//! each token.
+//! Limits on starts of agents: permits for running sessions and for agents without one, the queue
+//! of starts, and the rate of each token.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +27,8 @@ pub(crate) enum StartPriority {
 
 #[derive(Debug)]
 pub(crate) struct StartLimits {
-    /// Agents that are started at once (`limits.starts`): more at once would only make each of them slower.
+    /// Agents that are started at once (`limits.starts`): more at once would only make each of them
+    /// slower.
     starts: PriorityLimit<StartPriority>,
     /// Sessions with a running agent (`limits.sessions`).
     sessions: CountLimit,

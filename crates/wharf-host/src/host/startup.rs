@@ -1,4 +1,5 @@
-//! Starting the host: take the lease, end what an earlier one left running, and bring every log to a definite state.
+//! Starting the host: take the lease, end what an earlier one left running, and bring every log to
+//! a definite state.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
@@ -85,7 +86,8 @@ impl Host {
             DirectoryIdentity::load_or_create(&root).map_err(|error| unusable(&error))?;
         let state_id = identity.id.clone();
         let records = ProcessRecords::new(root.join("run"), identity);
-        // A directory that cannot be listed is not taken for an empty one: sessions would end without their agents' last output.
+        // A directory that cannot be listed is not taken for an empty one: sessions would end
+        // without their agents' last output.
         let left = records.take_left_trees().map_err(|error| unusable(&error))?;
         if let Some(tree) = left.iter().find(|tree| is_below(std::process::id(), tree.keeper_pid()))
         {
@@ -140,7 +142,8 @@ impl Host {
     }
 }
 
-/// Takes the lease. On a full disk the reserve is given up for it: who cannot start the host cannot end anything.
+/// Takes the lease. On a full disk the reserve is given up for it: who cannot start the host cannot
+/// end anything.
 fn lease(root: &Path) -> Result<FileLease, LeaseError> {
     let lease = acquire_lease(root)?;
     if let Some(LostEpoch { found, kept_as }) = lease.lost_epoch() {
@@ -197,8 +200,8 @@ fn index(root: &Path) -> Result<Arc<dyn Index>, StoreError> {
 }
 
 impl Host {
-    /// Starts the agents of sessions that are to come back, those that are needed most first. One place is left for
-    /// clients, who do not wait for all of these.
+    /// Starts the agents of sessions that are to come back, those that are needed most first. One
+    /// place is left for clients, who do not wait for all of these.
     fn bring_back(&self, mut sessions: Vec<(StartPriority, SessionId)>) {
         sessions.sort();
         let at_once = self
@@ -263,8 +266,8 @@ const RETURN_RETRY_AFTER: std::time::Duration = std::time::Duration::from_secs(2
 const WATCHED_FOR: std::time::Duration = std::time::Duration::from_secs(10);
 
 impl Inner {
-    /// Makes every log known. One that the index knows whole and ended is only listed; any other is read, and if it
-    /// was alive when its host died, it is given its end now (rule 2.7).
+    /// Makes every log known. One that the index knows whole and ended is only listed; any other is
+    /// read, and if it was alive when its host died, it is given its end now (rule 2.7).
     fn reconcile(
         self: &Arc<Self>,
         index: &dyn Index,
@@ -353,7 +356,8 @@ impl Inner {
             Ok((mut session, shared)) => {
                 let start = session.state().start.0;
                 let has_session = session.state().agent_session.is_some();
-                // An agent is kept once the log holds the end of its start: there, the log has lost that.
+                // An agent is kept once the log holds the end of its start: there, the log has lost
+                // that.
                 if shared.has_losses()
                     && has_session
                     && agents.iter().any(|agent| agent.tree().kept.start == start)
@@ -437,8 +441,8 @@ impl Inner {
         self.agents.records().end_left_tree(agent.tree());
     }
 
-    /// Finds the running agent of a session and takes it over, now or when its keeper answers. Returns `None` if there is none. All
-    /// other agents are ended.
+    /// Finds the running agent of a session and takes it over, now or when its keeper answers.
+    /// Returns `None` if there is none. All other agents are ended.
     pub(super) fn find_agent(
         &self,
         agents: Vec<LeftAgent>,
@@ -451,7 +455,8 @@ impl Inner {
         };
         let (mut wanted, others): (Vec<_>, Vec<_>) = agents.into_iter().partition(is_wanted);
         others.into_iter().for_each(|agent| self.end_left_agent(agent));
-        // A keeper that has left the output meanwhile was perhaps silent before. The output is all that there is then.
+        // A keeper that has left the output meanwhile was perhaps silent before. The output is all
+        // that there is then.
         wanted.sort_by_key(|agent| {
             matches!(agent, LeftAgent::Found(FoundAgent::Ended(_)) | LeftAgent::Unopened(_))
         });
@@ -486,7 +491,8 @@ impl Inner {
                 first.silent_keeper = Some(SilentKeeper::of_left_output(tree, 0))
             }
         }
-        // Its agent runs already: without a permit it is over the limit, and new sessions are refused.
+        // Its agent runs already: without a permit it is over the limit, and new sessions are
+        // refused.
         first.permit = self.start_limits.take_session();
         Some(first)
     }
@@ -512,8 +518,8 @@ impl Inner {
         self.spawn_task(session, shared, step, first)
     }
 
-    /// Opens a session whose log could not be written any more. Output of its agent that a keeper has left is taken in; any other
-    /// agent was ended when the log failed.
+    /// Opens a session whose log could not be written any more. Output of its agent that a keeper
+    /// has left is taken in; any other agent was ended when the log failed.
     pub(super) fn reopen_after_failure(
         self: &Arc<Self>,
         mut session: Session,
@@ -554,7 +560,8 @@ impl Inner {
         if kept.is_none()
             && let Err(why) = sync_log(&*shared.log)
         {
-            // A ledger on the disk must not be ahead of the log, whose end a power cut may take away.
+            // A ledger on the disk must not be ahead of the log, whose end a power cut may take
+            // away.
             return Takeover::PutOff { tree, why };
         }
         match (agent.adopt(head, &context, token), kept) {
@@ -581,14 +588,16 @@ impl Inner {
         }
     }
 
-    /// Is there nothing but an empty log, of a session that nobody was told of? Any trace of damage would be beside it.
+    /// Is there nothing but an empty log, of a session that nobody was told of? Any trace of damage
+    /// would be beside it.
     fn was_never_begun(&self, log_id: &LogId) -> bool {
         let files = std::fs::read_dir(self.session_dir(log_id).join("log")).map(Iterator::count);
         let empty = |log: Arc<dyn Log>| log.head().seq == 0 && log.mended().torn_bytes == 0;
         files.is_ok_and(|count| count == 1) && self.storage.engine().open(log_id).is_ok_and(empty)
     }
 
-    /// Makes a session known that needs no task, since it has had its end. What the index has to be told of it.
+    /// Makes a session known that needs no task, since it has had its end. What the index has to be
+    /// told of it.
     pub(super) fn list(
         &self,
         shared: &Shared,
@@ -617,7 +626,8 @@ impl Inner {
     }
 }
 
-/// Says once why the output of an agent that has ended waits on the disk. It is tried again without a word.
+/// Says once why the output of an agent that has ended waits on the disk. It is tried again without
+/// a word.
 pub(crate) fn warn_of_put_off_output(session: &SessionId, why: &io::Error) {
     tracing::warn!(%session, %why, "the output of an agent that has ended cannot be taken in yet");
 }

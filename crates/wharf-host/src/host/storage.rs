@@ -1,4 +1,5 @@
-//! The logs of this host's sessions, and whether the state directory can be relied on at this moment.
+//! The logs of this host's sessions, and whether the state directory can be relied on at this
+//! moment.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -87,7 +88,8 @@ impl Storage {
         }
     }
 
-    /// Tries whether logs can be listed and written now. Asked again within a second, it gives the same answer.
+    /// Tries whether logs can be listed and written now. Asked again within a second, it gives the
+    /// same answer.
     async fn fault(&self) -> Option<StorageFault> {
         let mut probed = self.probed.lock().await;
         if let Some(probe) = probed.as_ref().filter(|probe| probe.made_at.elapsed() < PROBE_LASTS) {
@@ -124,12 +126,14 @@ impl Storage {
 }
 
 impl Host {
-    /// Tries whether logs can be listed and written now. Asked again within a second, it gives the same answer.
+    /// Tries whether logs can be listed and written now. Asked again within a second, it gives the
+    /// same answer.
     pub async fn storage_fault(&self) -> Option<StorageFault> {
         self.inner.storage.fault().await
     }
 
-    /// Done once the state directory is no longer where it was: it was deleted, moved or replaced by another.
+    /// Done once the state directory is no longer where it was: it was deleted, moved or replaced
+    /// by another.
     pub async fn state_gone(&self) {
         self.inner.storage.gone().await;
     }

@@ -1,5 +1,5 @@
-//! Forgets sessions by themselves: ended ones that `[retention]` does not keep (rule 2.12), and sessions that were never
-//! prompted (rule 2.13). The choice is a pure function of the descriptors.
+//! Forgets sessions by themselves: ended ones that `[retention]` does not keep (rule 2.12), and
+//! sessions that were never prompted (rule 2.13). The choice is a pure function of the descriptors.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -15,7 +15,8 @@ use crate::parse_timestamp;
 use crate::registry::KnownSession;
 use crate::session::handle::CallError;
 
-/// The time between two looks: a share of the shortest time for which something is kept, within these bounds.
+/// The time between two looks: a share of the shortest time for which something is kept, within
+/// these bounds.
 const MIN_SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_SWEEP_INTERVAL: Duration = Duration::from_secs(600);
 const SWEEPS_PER_SHORTEST: u32 = 8;
@@ -73,8 +74,8 @@ fn sweep_interval(config: &Config) -> Duration {
     share.clamp(MIN_SWEEP_INTERVAL, MAX_SWEEP_INTERVAL)
 }
 
-/// Forgets one session after the other. Each choice is made anew, since sessions and settings change while others are
-/// forgotten. `reported` holds those that a dry run has told of.
+/// Forgets one session after the other. Each choice is made anew, since sessions and settings
+/// change while others are forgotten. `reported` holds those that a dry run has told of.
 async fn sweep_once(host: &Weak<Inner>, reported: &mut HashSet<SessionId>) {
     let Some(inner) = host.upgrade() else { return };
     let host = Host::from_inner(inner);
@@ -89,7 +90,8 @@ async fn sweep_once(host: &Weak<Inner>, reported: &mut HashSet<SessionId>) {
 }
 
 impl Host {
-    /// Returns the sessions to forget as things are now. Those that a dry run keeps are logged instead, each once.
+    /// Returns the sessions to forget as things are now. Those that a dry run keeps are logged
+    /// instead, each once.
     fn choose_now(&self, reported: &mut HashSet<SessionId>) -> Vec<(SessionId, ForgetReason)> {
         let retention = &self.config().retention;
         let session = &self.config().session;
@@ -123,7 +125,8 @@ impl Host {
         }
     }
 
-    /// Ends the agent of a session that was never prompted. Returns false if the session has got something to do.
+    /// Ends the agent of a session that was never prompted. Returns false if the session has got
+    /// something to do.
     async fn end_unused(&self, id: &SessionId) -> bool {
         let Some(KnownSession::Live(handle)) = self.inner.registry.get(id) else { return true };
         if !handle.descriptor().status.is_alive() {

@@ -1,4 +1,5 @@
-//! Files that callers send with prompts. They are kept in the session's own folder and are deleted with it (rule 17.9).
+//! Files that callers send with prompts. They are kept in the session's own folder and are deleted
+//! with it (rule 17.9).
 
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -68,7 +69,8 @@ impl Host {
         Some(stored.unwrap_or_else(|error| Err(UploadError::Io(std::io::Error::other(error)))))
     }
 
-    /// Returns a file that was kept, with its content and its path. Returns `None` if there is no such session.
+    /// Returns a file that was kept, with its content and its path. Returns `None` if there is no
+    /// such session.
     pub async fn read_upload(
         &self,
         session: &SessionId,

@@ -18,8 +18,8 @@ impl Host {
         &self.inner.workspaces
     }
 
-    /// Takes a workspace out of the registry. Its sessions stay, with their logs, unless `purge` says otherwise; that
-    /// is refused while one of them runs.
+    /// Takes a workspace out of the registry. Its sessions stay, with their logs, unless `purge`
+    /// says otherwise; that is refused while one of them runs.
     pub async fn remove_workspace(
         &self,
         slug: &str,
@@ -33,7 +33,8 @@ impl Host {
             if live > 0 {
                 return Err(WorkspaceError::InUse { slug: slug.to_owned(), live });
             }
-            // Before the name goes: what fails here can be tried again. One that is started meanwhile stays.
+            // Before the name goes: what fails here can be tried again. One that is started
+            // meanwhile stays.
             for known in of_slug().filter(|known| !known.status.is_alive()) {
                 let forgotten = self.forget(&SessionId::new(known.id.as_str())).await;
                 let why = |error: super::OpenError| WorkspaceError::Purge {

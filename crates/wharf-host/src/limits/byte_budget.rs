@@ -1,8 +1,10 @@
-//! One budget for the bytes that are on their way between the host and its clients, over all connections.
+//! One budget for the bytes that are on their way between the host and its clients, over all
+//! connections.
 //!
-//! Bytes on their way in are refused when there is no room. Bytes on their way out wait for room, first come first
-//! served, and a waiting reader holds none of them. While there is no room, holders that have taken or sent nothing for
-//! too long are closed, the longest first. Each direction always has room for one message of the maximal size.
+//! Bytes on their way in are refused when there is no room. Bytes on their way out wait for room,
+//! first come first served, and a waiting reader holds none of them. While there is no room,
+//! holders that have taken or sent nothing for too long are closed, the longest first. Each
+//! direction always has room for one message of the maximal size.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -63,7 +65,8 @@ pub struct BytePermit {
     bytes: usize,
 }
 
-/// A connection, stream or message that may hold bytes of the budget and can be closed to make room.
+/// A connection, stream or message that may hold bytes of the budget and can be closed to make
+/// room.
 pub struct ByteHolder {
     direction: Direction,
     /// The kind of connection, for the log.
@@ -183,7 +186,8 @@ impl ByteBudget {
         self.take_out(bytes)
     }
 
-    /// Takes bytes on their way out, waiting for room. The caller must hold none of these bytes while it waits.
+    /// Takes bytes on their way out, waiting for room. The caller must hold none of these bytes
+    /// while it waits.
     pub async fn reserve_out(self: &Arc<Self>, bytes: usize) -> BytePermit {
         if let Some(permit) = self.try_reserve_out(bytes) {
             return permit;
@@ -297,7 +301,8 @@ impl ByteBudget {
 }
 
 impl BytePermit {
-    /// Takes more bytes on their way in. A message that has been under way for too long makes room for others.
+    /// Takes more bytes on their way in. A message that has been under way for too long makes room
+    /// for others.
     pub fn try_grow(&mut self, more: usize) -> Result<(), BudgetFull> {
         let budget = &self.budget;
         let mut in_use = lock(&budget.in_use);

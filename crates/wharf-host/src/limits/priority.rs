@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// A number of permits. A free permit goes to the waiting caller with the least `P`, then to the one that came first.
-/// Clones share the permits.
+/// A number of permits. A free permit goes to the waiting caller with the least `P`, then to the
+/// one that came first. Clones share the permits.
 #[derive(Clone, Debug)]
 pub(crate) struct PriorityLimit<P: Copy + Ord> {
     state: Arc<Mutex<State<P>>>,
@@ -90,7 +90,8 @@ impl<P: Copy + Ord> Drop for Waiter<P> {
             return;
         }
         let removed = self.limit.lock().waiting.remove(&self.key);
-        // If the waiter is not in the queue any more, it was admitted in the moment in which it left.
+        // If the waiter is not in the queue any more, it was admitted in the moment in which it
+        // left.
         if removed.is_none() {
             self.limit.release();
         }

@@ -23,7 +23,8 @@ pub enum Kind {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// At most one label: its name and its value. Values are words of ours or names of adapters, never what was said.
+    /// At most one label: its name and its value. Values are words of ours or names of adapters,
+    /// never what was said.
     pub label: Option<(&'static str, String)>,
     pub value: Value,
 }

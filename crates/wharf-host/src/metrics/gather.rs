@@ -77,7 +77,8 @@ impl Host {
         Insight { asks, readers, lag_events, log_bytes, paused, idle_millis }
     }
 
-    /// Every metric of the host. Takes time in proportion to the number of sessions, and wakes none.
+    /// Every metric of the host. Takes time in proportion to the number of sessions, and wakes
+    /// none.
     pub fn families(&self) -> Vec<Family> {
         let inner = self.inner();
         let metrics = self.metrics();

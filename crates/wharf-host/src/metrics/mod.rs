@@ -63,7 +63,8 @@ pub struct Metrics {
     started: SystemTime,
 }
 
-/// Notifications by what became of them, each for all receivers in the order of [`NotifyReceiver::ALL`].
+/// Notifications by what became of them, each for all receivers in the order of
+/// [`NotifyReceiver::ALL`].
 #[derive(Debug, Default)]
 pub struct NotifyMetrics {
     sent: [Counter; NotifyReceiver::ALL.len()],
@@ -153,8 +154,8 @@ impl Metrics {
         self.longest_absence_millis.fetch_max(millis, Ordering::Relaxed);
     }
 
-    /// Sets the current usage by adapter; the CPU time is that since the last call. An adapter that is not named uses
-    /// nothing.
+    /// Sets the current usage by adapter; the CPU time is that since the last call. An adapter that
+    /// is not named uses nothing.
     pub(crate) fn note_agents(&self, now: BTreeMap<String, AgentUse>) {
         let mut agents = self.agents();
         agents.values_mut().for_each(|used| (used.memory, used.processes) = (0, 0));

@@ -1,4 +1,5 @@
-//! The notify command: it gets the facts in its environment and as JSON on stdin, and a bounded time.
+//! The notify command: it gets the facts in its environment and as JSON on stdin, and a bounded
+//! time.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,7 +29,8 @@ pub enum CommandFailure {
 }
 
 impl Host {
-    /// Runs the notify command for one notification. It runs below a keeper, as agents do: it does not outlive the host.
+    /// Runs the notify command for one notification. It runs below a keeper, as agents do: it does
+    /// not outlive the host.
     pub async fn run_notify_command(
         &self,
         notification: &Notification,

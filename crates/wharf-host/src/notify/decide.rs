@@ -1,4 +1,5 @@
-//! The decision whom to tell of what, and when: a state machine over the descriptors of all sessions. It reads no clock.
+//! The decision whom to tell of what, and when: a state machine over the descriptors of all
+//! sessions. It reads no clock.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -12,7 +13,8 @@ use crate::people::SessionMarks;
 
 /// Ends of turns and failures of one session are told at most once in this time.
 const MIN_INTERVAL: Duration = Duration::from_secs(60);
-/// So many asks of one session are told in [`MIN_INTERVAL`]; further ones wait, and are then told as one.
+/// So many asks of one session are told in [`MIN_INTERVAL`]; further ones wait, and are then told
+/// as one.
 const MAX_ASKS_PER_INTERVAL: usize = 6;
 
 /// A session shows its newest end, or a pause that hides it: older ones do not come back.
@@ -34,8 +36,8 @@ pub(super) struct NotifyDecider {
 struct ToldSession {
     /// The newest ask that was told, or that needed no telling.
     ask: Option<EventId>,
-    /// The newest ends and failures of which the same holds. One that was hidden for a while, because the session was killed
-    /// or paused, is not new when it is shown again.
+    /// The newest ends and failures of which the same holds. One that was hidden for a while,
+    /// because the session was killed or paused, is not new when it is shown again.
     raised: VecDeque<EventId>,
     /// The same for a pause that has no event, for as long as it lasts.
     is_pause_told: bool,
@@ -107,7 +109,8 @@ impl NotifyDecider {
     }
 }
 
-/// Returns the reasons that hold at the moment: an open ask, and an end that the person has not seen.
+/// Returns the reasons that hold at the moment: an open ask, and an end that the person has not
+/// seen.
 pub(super) fn list_causes<'a>(session: &'a Descriptor, marks: &SessionMarks) -> Vec<Cause<'a>> {
     let attention = &session.attention;
     let ask = attention.newest_ask.as_ref().or(attention.ask.as_ref()).map(|ask| Cause {
@@ -160,7 +163,8 @@ impl ToldSession {
         }
     }
 
-    /// Returns the time at which a further notification of this kind may be sent; `None` if it may now.
+    /// Returns the time at which a further notification of this kind may be sent; `None` if it may
+    /// now.
     fn wait_until(&mut self, kind: NotifyKind, now: Duration) -> Option<Duration> {
         let last = match kind {
             NotifyKind::NeedsAnswer => {

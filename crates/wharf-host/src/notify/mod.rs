@@ -1,5 +1,5 @@
-//! Notifications (chapter 18 of the specification): when a person is told that a session needs an answer, has failed or has
-//! finished. The host decides when; a surface delivers.
+//! Notifications (chapter 18 of the specification): when a person is told that a session needs an
+//! answer, has failed or has finished. The host decides when; a surface delivers.
 
 mod command;
 mod decide;
@@ -41,7 +41,8 @@ impl NotifyReceiver {
         }
     }
 
-    /// Tells whether the settings have this receiver. Devices subscribe by themselves: see [`Host::set_push_devices`].
+    /// Tells whether the settings have this receiver. Devices subscribe by themselves: see
+    /// [`Host::set_push_devices`].
     pub fn is_set(self, settings: &NotifySettings) -> bool {
         match self {
             Self::Command => !settings.command.is_empty(),
@@ -84,7 +85,8 @@ pub struct Notification {
     /// The event that opened the ask or ended the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub row: Option<EventId>,
-    /// The newest ask that was told before this one. Open asks between the two are told by this notification alone.
+    /// The newest ask that was told before this one. Open asks between the two are told by this
+    /// notification alone.
     #[serde(skip)]
     pub(crate) told_before: Option<EventId>,
 }
@@ -203,8 +205,9 @@ const fn describe_state(kind: NotifyKind) -> &'static str {
 }
 
 impl Host {
-    /// Returns the notification if its reason holds still: the ask is open, or the end is neither seen nor past, and the
-    /// session is not muted. If the ask has gone, but an older one that it stands for is open, that one is told instead.
+    /// Returns the notification if its reason holds still: the ask is open, or the end is neither
+    /// seen nor past, and the session is not muted. If the ask has gone, but an older one that it
+    /// stands for is open, that one is told instead.
     pub fn refresh_notification(&self, notification: Notification) -> Option<Notification> {
         let Some(id) = notification.session_id.as_deref().map(SessionId::new) else {
             return Some(notification);
@@ -234,7 +237,8 @@ fn refresh(
     })
 }
 
-/// Tells whether this ask came in the same look as the newer one of the notification, and so was told by it alone.
+/// Tells whether this ask came in the same look as the newer one of the notification, and so was
+/// told by it alone.
 fn stands_for(notification: &Notification, cause: &Cause<'_>) -> bool {
     let is_ask = |kind: Option<NotifyKind>| kind == Some(NotifyKind::NeedsAnswer);
     let is_between = cause.row > notification.told_before && cause.row < notification.row;

@@ -1,4 +1,5 @@
-//! The task that looks at the sessions whenever one changes, and passes on what a person is to be told.
+//! The task that looks at the sessions whenever one changes, and passes on what a person is to be
+//! told.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,20 +13,23 @@ use super::{Notification, NotifyReceiver};
 use crate::host::{Host, Inner};
 use crate::people::OWNER;
 
-/// The pause before each look. Many changes then cost one look, and an ask that is answered at once is not told.
+/// The pause before each look. Many changes then cost one look, and an ask that is answered at once
+/// is not told.
 const LOOK_DELAY: Duration = Duration::from_millis(250);
 /// Notifications that wait to be taken by the surface: more than a person reads.
 const MAX_WAITING_NOTIFICATIONS: usize = 256;
 
 impl Host {
-    /// Says whether devices have subscribed to push messages: then a person is told also if the settings have no receiver.
+    /// Says whether devices have subscribed to push messages: then a person is told also if the
+    /// settings have no receiver.
     pub fn set_push_devices(&self, are_there: bool) {
         self.inner()
             .has_push_devices
             .send_if_modified(|before| std::mem::replace(before, are_there) != are_there);
     }
 
-    /// Starts to watch the sessions. Returns the notifications; the task ends when the receiver is dropped.
+    /// Starts to watch the sessions. Returns the notifications; the task ends when the receiver is
+    /// dropped.
     pub fn watch_attention(&self) -> Receiver<Notification> {
         let (sender, notifications) = mpsc::channel(MAX_WAITING_NOTIFICATIONS);
         let decider = NotifyDecider::new(self.inner().storage.epoch(), &self.config().notify);

@@ -9,8 +9,9 @@ use crate::agent::agent_token;
 use crate::agent::process_table::TAG_VARIABLE;
 
 pub(super) const CONFINE_VERB: &str = "__confine";
-/// The prefix of variables that are meant for the command. Some (`LD_PRELOAD`) run code in every program that they
-/// reach, and an agent chooses those of its terminals: they must not reach a program that is not confined yet.
+/// The prefix of variables that are meant for the command. Some (`LD_PRELOAD`) run code in every
+/// program that they reach, and an agent chooses those of its terminals: they must not reach a
+/// program that is not confined yet.
 pub(crate) const CARRIED_PREFIX: &str = "WHARF_CONFINED_";
 /// Exit codes as shells use them: the command cannot be run, and it does not exist.
 const CANNOT_RUN_CODE: u8 = 126;
@@ -27,8 +28,8 @@ pub enum SandboxSupport {
     None(String),
 }
 
-/// Runs the verb; `args` are those after it. Returns only if it failed, with the reason on stderr, where the host finds
-/// it.
+/// Runs the verb; `args` are those after it. Returns only if it failed, with the reason on stderr,
+/// where the host finds it.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut args = args.into_iter();
     let profile: Option<SandboxProfile> = args
@@ -90,8 +91,8 @@ pub fn detect_support() -> SandboxSupport {
 /// Without this version a confined process could empty every file that it can read (`truncate`).
 pub(super) const MIN_LANDLOCK_ABI: i32 = 3;
 
-/// Judges the kernel's Landlock version. `pretend` acts as on a kernel without Landlock, so that the refusal can be
-/// tested anywhere.
+/// Judges the kernel's Landlock version. `pretend` acts as on a kernel without Landlock, so that
+/// the refusal can be tested anywhere.
 pub(super) fn judge_support(abi: i32, pretend: bool) -> SandboxSupport {
     match abi {
         _ if pretend => SandboxSupport::None("WHARF_WITHOUT_LANDLOCK is set".to_owned()),
@@ -119,12 +120,13 @@ mod system {
 
     pub(super) const NO_LANDLOCK_REASON: &str =
         "this kernel has no Landlock, or it is not enabled (it is a part of `lsm=`)";
-    /// The version that must be there. Additions of later versions (devices, signals) are used if the kernel has them.
+    /// The version that must be there. Additions of later versions (devices, signals) are used if
+    /// the kernel has them.
     const MIN_LANDLOCK_ABI: ABI = ABI::V3;
     const BEST_ABI: ABI = ABI::V6;
 
-    /// Returns the kernel's version of Landlock. The library reports it only to a confined thread, so a thread is
-    /// confined and ends.
+    /// Returns the kernel's version of Landlock. The library reports it only to a confined thread,
+    /// so a thread is confined and ends.
     pub(super) fn abi() -> i32 {
         let confined = || {
             let rules = Ruleset::default().handle_access(AccessFs::MakeBlock)?.create()?;
@@ -139,7 +141,8 @@ mod system {
         }
     }
 
-    /// Whether the kernel takes the filter on system calls. A thread can be under it alone, and then it ends.
+    /// Whether the kernel takes the filter on system calls. A thread can be under it alone, and
+    /// then it ends.
     pub(super) fn check_filter() -> Result<(), String> {
         std::thread::spawn(seccomp::apply)
             .join()
@@ -182,7 +185,8 @@ mod system {
         }
     }
 
-    /// Opens a writable path. It must still be where it was found: another agent could have put a link there.
+    /// Opens a writable path. It must still be where it was found: another agent could have put a
+    /// link there.
     fn open_writable(path: &PathBuf) -> Result<Option<PathFd>, String> {
         let Ok(fd) = PathFd::new(path) else { return Ok(None) };
         let real = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()));

@@ -1,7 +1,9 @@
-//! Keeping an agent to its own files: it writes only where it may, and cannot read the host's state and token.
+//! Keeping an agent to its own files: it writes only where it may, and cannot read the host's state
+//! and token.
 //!
-//! The kernel does it (Landlock, Linux; a filter on system calls for what Landlock does not cover). The keeper starts `wharf __confine PROFILE -- COMMAND…`, which gives up the
-//! rights and becomes the command; everything that the command starts is confined in the same way.
+//! The kernel does it (Landlock, Linux; a filter on system calls for what Landlock does not cover).
+//! The keeper starts `wharf __confine PROFILE -- COMMAND…`, which gives up the rights and becomes
+//! the command; everything that the command starts is confined in the same way.
 
 mod confine;
 mod path_template;
@@ -60,8 +62,8 @@ pub enum SandboxError {
 }
 
 impl SandboxProfile {
-    /// Tells whether a confined process may write to `path`, which has no links. Wharf's own file service obeys it too
-    /// (rule 3.8).
+    /// Tells whether a confined process may write to `path`, which has no links. Wharf's own file
+    /// service obeys it too (rule 3.8).
     pub(crate) fn allows_write(&self, path: &Path) -> bool {
         self.write.iter().any(|root| path.starts_with(root))
     }
@@ -73,7 +75,8 @@ impl SandboxProfile {
 
     /// Returns the command line that confines itself and then becomes `command`.
     pub(crate) fn wrap(&self, program: &Path, command: &[String]) -> Vec<OsString> {
-        // Paths that are not text were refused; if one were here, the profile would be empty and nothing would run.
+        // Paths that are not text were refused; if one were here, the profile would be empty and
+        // nothing would run.
         let profile = serde_json::to_string(self).unwrap_or_default();
         let before = [program.into(), confine::CONFINE_VERB.into(), profile.into(), "--".into()];
         before.into_iter().chain(command.iter().map(OsString::from)).collect()

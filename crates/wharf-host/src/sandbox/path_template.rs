@@ -14,8 +14,8 @@ const XDG_DEFAULTS: &[(&str, &str)] = &[
     ("XDG_CACHE_HOME", ".cache"),
 ];
 
-/// Tells whether the text is a path template. Text that is not must be reported, not left out: it may name a path to
-/// hide.
+/// Tells whether the text is a path template. Text that is not must be reported, not left out: it
+/// may name a path to hide.
 pub(crate) fn is_path_template(written: &str) -> bool {
     let first = written.split('/').next().unwrap_or_default();
     let known = first == "~"
@@ -26,8 +26,8 @@ pub(crate) fn is_path_template(written: &str) -> bool {
         && !Path::new(written).components().any(|part| part == Component::ParentDir)
 }
 
-/// The variables that templates may use: the host's, and those that the adapter sets. Never a caller's, which could
-/// name any path.
+/// The variables that templates may use: the host's, and those that the adapter sets. Never a
+/// caller's, which could name any path.
 #[derive(Debug)]
 pub(crate) struct PathVariables<'a> {
     pub(crate) own: &'a BTreeMap<String, String>,
@@ -53,7 +53,8 @@ impl PathVariables<'_> {
         set.map(PathBuf::from).filter(|path| path.is_absolute())
     }
 
-    /// Returns the absolute path; `None` if its variable is not set, or if the text is not a path template.
+    /// Returns the absolute path; `None` if its variable is not set, or if the text is not a path
+    /// template.
     pub(crate) fn expand_path(&self, written: &str) -> Option<PathBuf> {
         if !is_path_template(written) {
             return None;

@@ -1,10 +1,10 @@
-//! Paths without links, and the list of all paths beside a few hidden ones: Landlock can only allow paths, not forbid
-//! them.
+//! Paths without links, and the list of all paths beside a few hidden ones: Landlock can only allow
+//! paths, not forbid them.
 
 use std::path::{Path, PathBuf};
 
-/// Returns paths that together hold all of `root` except what is beneath `hidden`. Links are left out: their targets
-/// are reached by their own paths, and a link to a hidden path would open it.
+/// Returns paths that together hold all of `root` except what is beneath `hidden`. Links are left
+/// out: their targets are reached by their own paths, and a link to a hidden path would open it.
 pub(super) fn list_all_but(root: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     if hidden.iter().any(|hidden| root.starts_with(hidden)) {
         return Vec::new();
@@ -28,8 +28,8 @@ pub(crate) fn resolve_links(path: &Path) -> PathBuf {
     found.unwrap_or_else(|| path.to_owned()).components().collect()
 }
 
-/// Returns the directory entries that the names of a path stand for, each without links on the way to it. A process
-/// that may write to one of them can make the path lead elsewhere.
+/// Returns the directory entries that the names of a path stand for, each without links on the way
+/// to it. A process that may write to one of them can make the path lead elsewhere.
 pub(super) fn list_positions(path: &Path) -> impl Iterator<Item = PathBuf> {
     path.ancestors()
         .filter_map(|above| Some(resolve_links(above.parent()?).join(above.file_name()?)))

@@ -1,4 +1,5 @@
-//! Makes a profile that the kernel can enforce from the wishes of settings and manifests, or says why it cannot.
+//! Makes a profile that the kernel can enforce from the wishes of settings and manifests, or says
+//! why it cannot.
 
 use std::path::{Path, PathBuf};
 
@@ -23,8 +24,8 @@ const WRITABLE_DEVICES: &[&str] = &[
 pub(crate) struct SessionRoot {
     /// The path as the client wrote it.
     pub(crate) given: PathBuf,
-    /// The same path without links, as of the session's creation. An agent may write beside the directory, and a link
-    /// in its place must not be a way out.
+    /// The same path without links, as of the session's creation. An agent may write beside the
+    /// directory, and a link in its place must not be a way out.
     pub(crate) was: Option<PathBuf>,
 }
 
@@ -40,7 +41,8 @@ pub(crate) struct SandboxPlan {
     /// Further paths that the user keeps from the agent; `readable` can give back parts of them.
     pub(crate) hidden: Vec<PathBuf>,
     pub(crate) readable: Vec<PathBuf>,
-    /// Paths that must not be writable: an agent that writes there decides what runs without a sandbox.
+    /// Paths that must not be writable: an agent that writes there decides what runs without a
+    /// sandbox.
     pub(crate) sealed: Vec<PathBuf>,
     /// A path that may be written although it is inside of a kept one.
     pub(crate) except: Option<PathBuf>,
@@ -74,8 +76,8 @@ impl SandboxPlan {
         own.sort_by_key(|path| path.components().count());
         let devices = WRITABLE_DEVICES.iter().map(Path::new);
         for path in std::iter::once(self.temporary.as_path()).chain(own).chain(devices) {
-            // A path inside of a writable directory needs no rule of its own, and a link there is not followed: the
-            // agent itself may have made it.
+            // A path inside of a writable directory needs no rule of its own, and a link there is
+            // not followed: the agent itself may have made it.
             let inside = list_positions(path).any(|station| {
                 write.iter().any(|open| station != *open && station.starts_with(open))
             });
@@ -100,7 +102,8 @@ impl SandboxPlan {
             |path: &Path, other: &PathBuf| other.starts_with(path) || path.starts_with(other);
         for write in profile.write.iter().filter(|write| Some(*write) != except.as_ref()) {
             let clash = kept.iter().chain(&sealed).find(|kept| crosses(write, kept));
-            // The kernel can give a part of what is hidden, and cannot take a part of what is given.
+            // The kernel can give a part of what is hidden, and cannot take a part of what is
+            // given.
             let clash = clash.or_else(|| hidden.iter().find(|hidden| hidden.starts_with(write)));
             if let Some(kept) = clash {
                 return Err(SandboxError::Overlap { write: write.clone(), kept: kept.clone() });

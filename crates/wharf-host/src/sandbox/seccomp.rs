@@ -1,8 +1,10 @@
-//! A filter on system calls for confined processes: limits and priorities of other processes, which Landlock does not
-//! cover, cannot be changed. With them an agent could stop its own keeper or the host.
+//! A filter on system calls for confined processes: limits and priorities of other processes, which
+//! Landlock does not cover, cannot be changed. With them an agent could stop its own keeper or the
+//! host.
 //!
-//! The filter sees numbers, not processes: a call that names 0 (the caller) or the confined program itself is let
-//! through, any other gets `EPERM`. Everything else is untouched. Programs for 32 bits have numbers of their own.
+//! The filter sees numbers, not processes: a call that names 0 (the caller) or the confined program
+//! itself is let through, any other gets `EPERM`. Everything else is untouched. Programs for 32
+//! bits have numbers of their own.
 
 use seccompiler::sock_filter;
 
@@ -13,7 +15,8 @@ struct JudgedCalls {
     prlimit64: u32,
     setpriority: u32,
     ioprio_set: u32,
-    /// `sched_setparam`, `sched_setscheduler`, `sched_setaffinity`, `sched_setattr`: the process is the first argument.
+    /// `sched_setparam`, `sched_setscheduler`, `sched_setaffinity`, `sched_setattr`: the process is
+    /// the first argument.
     scheduling: [u32; 4],
 }
 
@@ -57,7 +60,8 @@ const ARM: JudgedCalls = JudgedCalls {
     scheduling: [154, 156, 241, 380],
 };
 
-/// x86-64 has a second set of numbers (x32), marked by this bit. Hardly a kernel has it, and nothing here judges it.
+/// x86-64 has a second set of numbers (x32), marked by this bit. Hardly a kernel has it, and
+/// nothing here judges it.
 const X32_BIT: u32 = 0x4000_0000;
 /// Of `setpriority` and `ioprio_set`: one process, as against a group or all of a user.
 const PRIO_PROCESS: u32 = 0;
@@ -77,7 +81,8 @@ const FAIL_WITH_ENOSYS: u32 = FAIL_WITH | 38;
 const NUMBER_OFFSET: u32 = 0;
 const ARCHITECTURE_OFFSET: u32 = 4;
 
-/// The lower half of an argument, on the little-endian machines that are known here. A pid has no upper half.
+/// The lower half of an argument, on the little-endian machines that are known here. A pid has no
+/// upper half.
 const fn argument_offset(place: u32) -> u32 {
     16 + 8 * place
 }
@@ -114,7 +119,8 @@ fn jump_if(code: u16, value: u32, then: usize, otherwise: usize) -> sock_filter 
     sock_filter { code, jt, jf, k: value }
 }
 
-/// The whole program. Each architecture's part answers; whatever comes from another one is unknown to the filter.
+/// The whole program. Each architecture's part answers; whatever comes from another one is unknown
+/// to the filter.
 fn assemble_program(architectures: &[JudgedCalls], own: u32) -> Vec<sock_filter> {
     let mut program = vec![load_word(ARCHITECTURE_OFFSET)];
     for calls in architectures {

@@ -1,4 +1,5 @@
-//! Tests of the making of profiles. The end-to-end tests show with real agents that the kernel enforces them.
+//! Tests of the making of profiles. The end-to-end tests show with real agents that the kernel
+//! enforces them.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -91,7 +92,8 @@ fn a_place_to_write_that_holds_what_is_kept_is_refused_and_so_is_one_inside_it()
             other => panic!("{cwd}: {other:?}"),
         }
     }
-    // An agent that could write its own settings would have no sandbox, even if the file does not exist yet.
+    // An agent that could write its own settings would have no sandbox, even if the file does not
+    // exist yet.
     let sealed = vec![root.join("home/project/config.toml")];
     let refused = SandboxPlan { sealed, ..plan(&root) }.make_profile(&HERE);
     assert!(matches!(refused, Err(SandboxError::Overlap { .. })), "{refused:?}");

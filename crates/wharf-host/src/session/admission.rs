@@ -20,8 +20,9 @@ impl Admission {
         Self { context, permit }
     }
 
-    /// Checks a request that would start the agent of an ended session before the core decides on it. A client that
-    /// only attaches is let in all the same: it reads, and no agent is started for it.
+    /// Checks a request that would start the agent of an ended session before the core decides on
+    /// it. A client that only attaches is let in all the same: it reads, and no agent is started
+    /// for it.
     pub(super) fn admit(&mut self, mut input: Input, state: &State) -> Result<Input, CallError> {
         if !state.resumable() {
             return Ok(input);

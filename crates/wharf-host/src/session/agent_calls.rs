@@ -15,9 +15,9 @@ pub struct AgentAnswer {
 }
 
 impl SessionHandle {
-    /// Sends a request to the agent and waits for the answer. The ids in the frame are replaced on the way; a setting
-    /// that the agent agrees to is in the log before this returns (rule 12.9). Returns `None` if there is no agent, or if
-    /// it went away before it answered.
+    /// Sends a request to the agent and waits for the answer. The ids in the frame are replaced on
+    /// the way; a setting that the agent agrees to is in the log before this returns (rule 12.9).
+    /// Returns `None` if there is no agent, or if it went away before it answered.
     pub async fn call_agent(&self, frame: Bytes) -> Result<Option<AgentAnswer>, CallError> {
         let (answer, wait) = oneshot::channel();
         self.send(Command::CallAgent { frame, answer }).await?;

@@ -48,8 +48,8 @@ impl AgentServices {
         agent_services::is_served(method) && self.get().is_some()
     }
 
-    /// Serves a request of the agent of `start` beside the task; the answer comes back as a command. Returns false if
-    /// too much is under way.
+    /// Serves a request of the agent of `start` beside the task; the answer comes back as a
+    /// command. Returns false if too much is under way.
     pub(super) fn serve(&self, request: AgentRequest, start: StartNo) -> bool {
         let Some(tools) = self.get() else { return true };
         let Some(permit) = tools.limits.try_acquire_request(request.frame.len()) else {

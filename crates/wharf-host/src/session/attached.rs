@@ -31,7 +31,8 @@ pub struct AttachedClient {
 }
 
 impl SessionHandle {
-    /// Returns the attached clients in the order in which they came, without the session's own agent.
+    /// Returns the attached clients in the order in which they came, without the session's own
+    /// agent.
     pub async fn clients(&self) -> Result<Vec<AttachedClient>, CallError> {
         let (reply, wait) = oneshot::channel();
         self.send(Command::Clients { reply }).await?;

@@ -1,4 +1,5 @@
-//! The attached clients: how each is reached past the log, which of them serves the agent, and what it was asked.
+//! The attached clients: how each is reached past the log, which of them serves the agent, and what
+//! it was asked.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,10 +16,12 @@ use super::context::TaskContext;
 use super::handle::{Abilities, Attendance, Direct, LaneMessage, Serves};
 use super::terminal_transcript::terminal_of;
 
-/// How long a client may take over a request of the agent that it serves alone. A person may be asked in between.
+/// How long a client may take over a request of the agent that it serves alone. A person may be
+/// asked in between.
 const SERVED_WITHIN: Duration = Duration::from_secs(300);
 
-/// Links that are kept for clients that may come back, for each session. A person opens one at a time.
+/// Links that are kept for clients that may come back, for each session. A person opens one at a
+/// time.
 const MAX_KEPT_LINKS: usize = 16;
 /// A larger elicitation is not kept. A link with its message has a few hundred bytes.
 const MAX_LINK_BYTES: usize = 64 << 10;
@@ -32,7 +35,8 @@ pub(super) struct Relay {
     pub(super) agent_request: Raw,
     /// The terminal whose output is asked for.
     pub(super) output_of: Option<String>,
-    /// A link that a client was asked to open, if the client can be known again on another connection.
+    /// A link that a client was asked to open, if the client can be known again on another
+    /// connection.
     link: Option<OpenLink>,
 }
 
@@ -49,7 +53,8 @@ pub(super) struct Clients {
     lanes: Lanes,
     /// Clients that left while the agent owed them answers.
     departed: Lanes,
-    /// The client that serves files and terminals: the last that created, loaded or resumed the session.
+    /// The client that serves files and terminals: the last that created, loaded or resumed the
+    /// session.
     server: Option<ClientId>,
     relays: HashMap<u64, Relay>,
     last_relay: u64,
@@ -94,8 +99,9 @@ impl Clients {
         self.lanes.insert(client, attendance);
     }
 
-    /// Drops a client's lane, or keeps it for the answers that the agent owes. Returns the requests of the agent that
-    /// it was given and that nobody will answer; links wait for the client's next connection.
+    /// Drops a client's lane, or keeps it for the answers that the agent owes. Returns the requests
+    /// of the agent that it was given and that nobody will answer; links wait for the client's next
+    /// connection.
     pub(super) fn leave(
         &mut self,
         client: &ClientId,
@@ -115,7 +121,8 @@ impl Clients {
         lost
     }
 
-    /// Asks a client that has just attached for the links that were open when its last connection ended.
+    /// Asks a client that has just attached for the links that were open when its last connection
+    /// ended.
     pub(super) fn ask_links_again(&mut self, client: &Sender, session: &Session) {
         let waits = |relay: &Relay| {
             !self.is_here(&relay.client)
@@ -133,8 +140,8 @@ impl Clients {
         }
     }
 
-    /// Asks for a link on another connection of its client. While there is none it waits: until the client is back, until
-    /// the agent takes it back, or until its time is over.
+    /// Asks for a link on another connection of its client. While there is none it waits: until the
+    /// client is back, until the agent takes it back, or until its time is over.
     fn ask_link_again(&mut self, relay: u64, session: &Session) {
         let Some(link) = self.relays.get(&relay).and_then(|open| open.link.as_ref()) else {
             return;
@@ -175,8 +182,8 @@ impl Clients {
         }
     }
 
-    /// Puts a message into a client's lane, to be delivered after that event. One whose lane is full is dropped, and
-    /// its connection closes.
+    /// Puts a message into a client's lane, to be delivered after that event. One whose lane is
+    /// full is dropped, and its connection closes.
     pub(super) fn send(&mut self, client: &ClientId, direct: Direct, after: Seq) {
         let Some(known) = self.lanes.get(client).or_else(|| self.departed.get(client)) else {
             return;
@@ -191,7 +198,8 @@ impl Clients {
         }
     }
 
-    /// Sends a notification of the agent that is no event to the client whose prompt runs, else to the serving client.
+    /// Sends a notification of the agent that is no event to the client whose prompt runs, else to
+    /// the serving client.
     pub(super) fn send_note(&mut self, frame: Bytes, session: &Session) {
         let prompter = prompter(session, |client| self.is_here(client));
         if let Some(client) = prompter.or_else(|| self.server.clone()) {
@@ -234,7 +242,8 @@ impl Clients {
         }
     }
 
-    /// Returns the link that the request asks a client to open, if it is kept for the client's next connection.
+    /// Returns the link that the request asks a client to open, if it is kept for the client's next
+    /// connection.
     fn link_of(&self, request: &AgentRequest, session: &Session) -> Option<OpenLink> {
         let is_link =
             request.method == "elicitation/create" && matches!(request.whom, Whom::Prompter);
@@ -245,7 +254,8 @@ impl Clients {
             .then(|| OpenLink { owner: owner.clone(), frame: request.frame.clone() })
     }
 
-    /// Takes a relayed request that its client has answered; only the client that was asked may answer.
+    /// Takes a relayed request that its client has answered; only the client that was asked may
+    /// answer.
     pub(super) fn take_answered(&mut self, client: &ClientId, relay: u64) -> Option<Relay> {
         self.relays.get(&relay).filter(|open| open.client == *client)?;
         self.relays.remove(&relay)
@@ -277,7 +287,8 @@ impl Clients {
     }
 }
 
-/// Returns a connection of the client whose prompt runs: the one that sent it, else another of the same client.
+/// Returns a connection of the client whose prompt runs: the one that sent it, else another of the
+/// same client.
 fn prompter(session: &Session, fits: impl Fn(&ClientId) -> bool) -> Option<ClientId> {
     connection_of(&session.state().turns.last()?.sender, session, fits)
 }

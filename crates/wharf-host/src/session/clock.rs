@@ -1,4 +1,5 @@
-//! The time of one session: the wall clock's, except that setting that clock makes no deadline pass or move.
+//! The time of one session: the wall clock's, except that setting that clock makes no deadline pass
+//! or move.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,8 @@ impl Clock {
         self.after(self.since.elapsed())
     }
 
-    /// Returns how far this time is ahead of the [monotonic clock](monotonic_millis), by which the next host can go on with it.
+    /// Returns how far this time is ahead of the [monotonic clock](monotonic_millis), by which the
+    /// next host can go on with it.
     pub(super) const fn lead_ms(&self) -> u64 {
         self.lead_ms
     }

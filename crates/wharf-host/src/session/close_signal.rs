@@ -9,7 +9,8 @@ use tokio::sync::Notify;
 pub enum CloseReason {
     /// The client does not read: the bounded way to it is full.
     Unread,
-    /// The log of a session that the client attends cannot be written: answers that it waits for will not come.
+    /// The log of a session that the client attends cannot be written: answers that it waits for
+    /// will not come.
     LogFailed,
 }
 

@@ -34,7 +34,8 @@ pub(crate) enum Command {
         /// Told that it was taken; dropped if the client is not there any more.
         taken: Option<oneshot::Sender<Taken>>,
     },
-    /// Asks the agent something for a caller that is no client of the session. Dropped if there is no agent.
+    /// Asks the agent something for a caller that is no client of the session. Dropped if there is
+    /// no agent.
     CallAgent {
         frame: Bytes,
         answer: oneshot::Sender<AgentAnswer>,
@@ -85,7 +86,8 @@ pub(crate) enum Command {
         need: StartPriority,
         reply: ReplyTo,
     },
-    /// Brings an ended session back with these settings: for an attached client, or for a user, who may have killed it.
+    /// Brings an ended session back with these settings: for an attached client, or for a user, who
+    /// may have killed it.
     ComeBackOn {
         client: Option<ClientId>,
         terms: ReturnTerms,
@@ -113,12 +115,14 @@ pub(crate) enum Command {
     Leave {
         done: oneshot::Sender<()>,
     },
-    /// Ends the session for good and has its agent delete its own copy. Answered with `None` if the condition does not hold.
+    /// Ends the session for good and has its agent delete its own copy. Answered with `None` if the
+    /// condition does not hold.
     Delete {
         condition: DeleteCondition,
         done: oneshot::Sender<Option<AgentDelete>>,
     },
-    /// Has this session's agent delete another session of its adapter; dropped if there is no agent.
+    /// Has this session's agent delete another session of its adapter; dropped if there is no
+    /// agent.
     DeleteOther {
         agent_session: Arc<str>,
         done: oneshot::Sender<AgentDelete>,
@@ -133,7 +137,8 @@ pub(crate) enum Command {
 pub(crate) enum DeleteCondition {
     /// A user wants it.
     Always,
-    /// Only if the session has ended, has no client, no ask and no waiting prompt, and is not archived.
+    /// Only if the session has ended, has no client, no ask and no waiting prompt, and is not
+    /// archived.
     Unused,
 }
 

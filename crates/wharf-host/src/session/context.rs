@@ -1,4 +1,5 @@
-//! The things that the parts of a session's task have in common, and those that its creator hands over.
+//! The things that the parts of a session's task have in common, and those that its creator hands
+//! over.
 
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use crate::agent::adoption::{AdoptedAgent, SilentKeeper};
 use crate::host::Inner;
 use crate::limits::CountPermit;
 
-/// The surroundings of a session's task. Its parts share one, so that the task holds one reference to [`Shared`]: the
-/// registry counts them.
+/// The surroundings of a session's task. Its parts share one, so that the task holds one reference
+/// to [`Shared`]: the registry counts them.
 #[derive(Debug)]
 pub(super) struct TaskContext {
     pub(super) host: Arc<Inner>,

@@ -1,4 +1,5 @@
-//! Where a reader is in a session's log. A reader that keeps up reads shared memory, one that lags reads the disk.
+//! Where a reader is in a session's log. A reader that keeps up reads shared memory, one that lags
+//! reads the disk.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,9 +14,11 @@ use super::pages::Page;
 use super::shared::Shared;
 use crate::limits::BytePermit;
 
-/// How much a lagging reader takes from the disk at once: bounds what a client that never reads can hold.
+/// How much a lagging reader takes from the disk at once: bounds what a client that never reads can
+/// hold.
 const READ_PAGE_BYTES: usize = 256 * 1024;
-/// The cost of an entry besides its frame: the event, its place in the batch, its share of the allocator.
+/// The cost of an entry besides its frame: the event, its place in the batch, its share of the
+/// allocator.
 pub(super) const ENTRY_OVERHEAD_BYTES: usize = 256;
 
 /// One event with its place in the log.
@@ -142,7 +145,8 @@ impl Cursor {
         Self { shared, head, next: after.next(), noted: None }
     }
 
-    /// The same reader, which follows the session from now on: it counts among its readers, and may lag.
+    /// The same reader, which follows the session from now on: it counts among its readers, and may
+    /// lag.
     #[must_use]
     pub fn following(mut self) -> Self {
         self.noted = Some(self.shared.add_reader(self.position()));
@@ -209,8 +213,9 @@ impl Cursor {
         Some(batch)
     }
 
-    /// Reads a page, or shares one that another reader holds. A reader that follows the session waits until there is
-    /// room for the page, and holds nothing meanwhile; the others read a page now and then, which is only counted.
+    /// Reads a page, or shares one that another reader holds. A reader that follows the session
+    /// waits until there is room for the page, and holds nothing meanwhile; the others read a page
+    /// now and then, which is only counted.
     async fn read_disk(&self) -> Result<(Batch, Seq), ReadError> {
         let buffers = self.shared.tail.buffers();
         let mut permit = None;
@@ -265,7 +270,8 @@ struct ReadPage {
     bytes: usize,
 }
 
-/// Reads a page of the log. What is on disk but not yet published is left out: nobody may see it before all can.
+/// Reads a page of the log. What is on disk but not yet published is left out: nobody may see it
+/// before all can.
 fn read_page(shared: &Shared, from: Seq, head: Seq) -> Result<ReadPage, ReadError> {
     let page = shared.log.read(from.0, READ_PAGE_BYTES)?;
     let entries = decode_page(&page, head)

@@ -54,7 +54,8 @@ pub enum CallError {
     Gone,
 }
 
-/// A message to one client that is not in the log: presence, and responses that are not facts (rule 1.2).
+/// A message to one client that is not in the log: presence, and responses that are not facts (rule
+/// 1.2).
 #[derive(Clone, Debug)]
 pub enum Direct {
     Presence {
@@ -63,7 +64,8 @@ pub enum Direct {
     },
     /// An answer or a notification as it is.
     Frame(Bytes),
-    /// A request of the agent that this client alone is to answer; its id is given by the connection.
+    /// A request of the agent that this client alone is to answer; its id is given by the
+    /// connection.
     Request {
         relay: u64,
         frame: Bytes,
@@ -93,7 +95,8 @@ impl Direct {
         }
     }
 
-    /// Counts a large message. `None` if there is no room and the client has not taken what it was sent before.
+    /// Counts a large message. `None` if there is no room and the client has not taken what it was
+    /// sent before.
     pub(super) fn count(
         &self,
         lane: &Lane,
@@ -185,7 +188,8 @@ pub type PassedOn = oneshot::Receiver<Result<(), StartFailure>>;
 pub enum Taken {
     /// It was passed on.
     Now,
-    /// The agent is starting. The message is passed on in its order when the agent runs, and this is told then.
+    /// The agent is starting. The message is passed on in its order when the agent runs, and this
+    /// is told then.
     Later(PassedOn),
     /// Too many of this connection's messages wait for the start.
     Refused,
@@ -232,7 +236,8 @@ impl AgentReport {
 pub struct Cancelled {
     /// Was a turn running that is now asked to end?
     pub was_busy: bool,
-    /// True if another client's turn was left alone, since a turn of the caller's own ended just before.
+    /// True if another client's turn was left alone, since a turn of the caller's own ended just
+    /// before.
     pub crossed: bool,
 }
 
@@ -258,7 +263,8 @@ impl SessionHandle {
         self.shared.descriptor()
     }
 
-    /// Returns true if the log holds this event. Another one may have its number if power loss had cut it off (rule 1.5).
+    /// Returns true if the log holds this event. Another one may have its number if power loss had
+    /// cut it off (rule 1.5).
     pub async fn holds_event(&self, id: EventId) -> Result<bool, ReadError> {
         if id.seq == Seq::ZERO || id.seq > self.head() {
             return Ok(false);
@@ -323,13 +329,14 @@ impl SessionHandle {
         self.cancelled(Input::Client(ClientInput::Cancel { by, scope })).await
     }
 
-    /// Ends the running turn, whoever sent its prompt. With `force` the agent is ended too and, if it can come back,
-    /// started again.
+    /// Ends the running turn, whoever sent its prompt. With `force` the agent is ended too and, if
+    /// it can come back, started again.
     pub async fn interrupt(&self, by: Sender, force: bool) -> Result<Cancelled, CallError> {
         self.cancelled(Input::Client(ClientInput::Interrupt { by, force })).await
     }
 
-    /// Runs a queued prompt next and interrupts the running turn for it; with `steer` the agent gets it in that turn.
+    /// Runs a queued prompt next and interrupts the running turn for it; with `steer` the agent
+    /// gets it in that turn.
     pub async fn send_now(
         &self,
         prompt: PromptId,
@@ -375,7 +382,8 @@ impl SessionHandle {
             .map(drop)
     }
 
-    /// The same, with the reason that the caller gives. It is recorded as it is: the caller bounds its length.
+    /// The same, with the reason that the caller gives. It is recorded as it is: the caller bounds
+    /// its length.
     pub async fn cancel_prompt_because(
         &self,
         prompt: PromptId,
@@ -422,7 +430,8 @@ impl SessionHandle {
             .map(drop)
     }
 
-    /// Brings an ended session back because an attached client needs its agent; refused if a user killed it.
+    /// Brings an ended session back because an attached client needs its agent; refused if a user
+    /// killed it.
     pub async fn wake_for(&self, client: ClientId) -> Result<(), CallError> {
         let (reply, wait) = oneshot::channel();
         self.send(Command::WakeFor { client, reply }).await?;
@@ -507,14 +516,16 @@ impl SessionHandle {
         wait.await.unwrap_or_else(|_| Err(gone()))
     }
 
-    /// Returns true if this caller is attached as an observer, by this connection or another, and not as a controller.
+    /// Returns true if this caller is attached as an observer, by this connection or another, and
+    /// not as a controller.
     pub async fn is_observed_by(&self, caller: Sender) -> Result<bool, CallError> {
         let (reply, wait) = oneshot::channel();
         self.send(Command::IsObserver { caller: Box::new(caller), reply }).await?;
         wait.await.map_err(|_| CallError::Gone)
     }
 
-    /// Returns the last event that may have changed what [`Self::agent_report`] says of settings and commands.
+    /// Returns the last event that may have changed what [`Self::agent_report`] says of settings
+    /// and commands.
     pub fn settings_at(&self) -> Seq {
         self.shared.settings_at()
     }
@@ -566,7 +577,8 @@ impl SessionHandle {
         }
     }
 
-    /// Leaves the agent to its keeper because the host goes. A session whose agent is not kept is ended.
+    /// Leaves the agent to its keeper because the host goes. A session whose agent is not kept is
+    /// ended.
     pub(crate) async fn leave(&self) {
         let (done, wait) = oneshot::channel();
         if self.send(Command::Leave { done }).await.is_ok() {
@@ -574,10 +586,12 @@ impl SessionHandle {
         }
     }
 
-    /// Ends the session for good; returns when its agent's tree is gone, with what became of the agent's own copy.
+    /// Ends the session for good; returns when its agent's tree is gone, with what became of the
+    /// agent's own copy.
     pub(crate) async fn delete(&self, condition: DeleteCondition) -> Option<AgentDelete> {
         let (done, wait) = oneshot::channel();
-        // A task that is gone, its log lost, has no agent either: nobody can say what the agent still has.
+        // A task that is gone, its log lost, has no agent either: nobody can say what the agent
+        // still has.
         let outcome = match self.send(Command::Delete { condition, done }).await {
             Ok(()) => wait.await.unwrap_or(Some(AgentDelete::Failed))?,
             Err(_) => AgentDelete::Failed,
@@ -596,7 +610,8 @@ impl SessionHandle {
         self.commands.is_closed()
     }
 
-    /// Has this session's agent delete another session of its adapter; `None` if there is no agent to do so.
+    /// Has this session's agent delete another session of its adapter; `None` if there is no agent
+    /// to do so.
     pub(crate) async fn delete_other(&self, agent_session: Arc<str>) -> Option<AgentDelete> {
         let (done, wait) = oneshot::channel();
         self.send(Command::DeleteOther { agent_session, done }).await.ok()?;

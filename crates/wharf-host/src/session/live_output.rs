@@ -1,5 +1,6 @@
-//! The output of commands that still run in Wharf's own terminals, for readers of rows. The log gets it when a command ends (rule
-//! 3.8); until then it is told beside the rows, which are made of the log alone (rule 13.5).
+//! The output of commands that still run in Wharf's own terminals, for readers of rows. The log
+//! gets it when a command ends (rule 3.8); until then it is told beside the rows, which are made of
+//! the log alone (rule 13.5).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +10,8 @@ use super::handle::SessionHandle;
 
 /// The end of the output that is shown: the last screens of it.
 const MAX_LIVE_BYTES: usize = 16 << 10;
-/// The output before that end which is read too: a secret that begins there, such as a private key, is seen whole.
+/// The output before that end which is read too: a secret that begins there, such as a private key,
+/// is seen whole.
 const CONTEXT_BYTES: usize = 48 << 10;
 /// The terminals that are shown at once, the newest of them: more than a person follows.
 const MAX_LIVE_TERMINALS: usize = 8;
@@ -44,7 +46,8 @@ pub struct RunningTerminal {
 }
 
 impl SessionHandle {
-    /// Returns the commands that run in Wharf's terminals and that tool calls show, the newest last.
+    /// Returns the commands that run in Wharf's terminals and that tool calls show, the newest
+    /// last.
     pub fn running_terminals(&self) -> Vec<RunningTerminal> {
         let shown = self.shared.shown_terminals.list();
         if shown.is_empty() {
@@ -60,7 +63,8 @@ impl SessionHandle {
         running
     }
 
-    /// Returns the end of a running command's output as it can be shown; `None` if the terminal is gone.
+    /// Returns the end of a running command's output as it can be shown; `None` if the terminal is
+    /// gone.
     pub(crate) fn live_text(&self, terminal: &str, secrets: Secrets) -> Option<Arc<str>> {
         let tools = self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         let show = |end: &str| show_unfinished_end(end, MAX_LIVE_BYTES, secrets);

@@ -1,4 +1,5 @@
-//! A session's facts for operators: counters, and lines of the host's log. They hold no content of the session.
+//! A session's facts for operators: counters, and lines of the host's log. They hold no content of
+//! the session.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,7 +48,8 @@ impl Measure {
         }
     }
 
-    /// Counts an event and logs it. Updates, by far the most frequent, are counted by the batch instead.
+    /// Counts an event and logs it. Updates, by far the most frequent, are counted by the batch
+    /// instead.
     pub(super) fn note(&mut self, event: &Event, at: Millis, host: &Inner) {
         let session = &self.session;
         let metrics = &host.metrics;
@@ -124,7 +126,8 @@ impl Measure {
         }
     }
 
-    /// Counts the end of a prompt. An unknown prompt is one of an earlier host, whose end also ended the turn.
+    /// Counts the end of a prompt. An unknown prompt is one of an earlier host, whose end also
+    /// ended the turn.
     fn ended(&mut self, prompt: &PromptId, outcome: &'static str, at: Millis, host: &Inner) {
         let timing = self.prompts.remove(prompt);
         let had_turn = timing.is_none_or(|timing| timing.started_at.is_some());

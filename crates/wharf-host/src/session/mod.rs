@@ -1,4 +1,5 @@
-//! One session at work: the task that owns it, the handle that callers hold, the cursor that readers hold.
+//! One session at work: the task that owns it, the handle that callers hold, the cursor that
+//! readers hold.
 
 mod admission;
 pub(crate) mod agent_calls;

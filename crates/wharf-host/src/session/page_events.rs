@@ -1,5 +1,5 @@
-//! The events of a page of the log. Lines that cannot be read have something in their place, so that every reader learns of
-//! them.
+//! The events of a page of the log. Lines that cannot be read have something in their place, so
+//! that every reader learns of them.
 
 use wharf_core::{CodecError, Epoch, Event, LostEvents, Millis, Seq, decode_or_lost};
 use wharf_store::{DamagedRange, RecordPage};
@@ -37,8 +37,9 @@ pub(super) fn decode_page(page: &RecordPage, head: Seq) -> Result<Vec<Entry>, Ne
     Ok(found.entries)
 }
 
-/// The entries of a page. Damaged lines have lost their epoch and time. They get the epoch of the event before them, which is the
-/// same on each page (rule 1.5), and the time of the next one. The first lines of a log get the epoch of the next event.
+/// The entries of a page. Damaged lines have lost their epoch and time. They get the epoch of the
+/// event before them, which is the same on each page (rule 1.5), and the time of the next one. The
+/// first lines of a log get the epoch of the next event.
 struct FoundEvents {
     entries: Vec<Entry>,
     /// The number of entries at the end that wait for an epoch or a time.

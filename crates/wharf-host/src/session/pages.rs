@@ -1,4 +1,5 @@
-//! Pages of a session's log that readers hold at this moment: readers of the same page share one reading of it.
+//! Pages of a session's log that readers hold at this moment: readers of the same page share one
+//! reading of it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

@@ -1,4 +1,5 @@
-//! Messages of clients for an agent that is starting: they are passed on in their order, with the prompts, when it runs.
+//! Messages of clients for an agent that is starting: they are passed on in their order, with the
+//! prompts, when it runs.
 
 use std::collections::VecDeque;
 
@@ -72,7 +73,8 @@ impl PendingForwards {
         }
     }
 
-    /// Takes back a request that waits, if there is one. The sender tells its caller that it waits no more.
+    /// Takes back a request that waits, if there is one. The sender tells its caller that it waits
+    /// no more.
     pub(super) fn take_back(&mut self, client: &ClientId, request: &[u8]) -> Option<PassedOnTo> {
         let is_meant = |pending: &PendingForward| {
             pending.forward.client == *client && pending.forward.request.as_deref() == Some(request)

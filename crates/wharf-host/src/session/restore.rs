@@ -41,9 +41,9 @@ pub(crate) struct RestoredSession {
     pub(crate) lost: Vec<Seq>,
 }
 
-/// Folds the log from `snapshot` on if that is where one is, else from the beginning. `find_beginning`
-/// is called if the log does not tell it any more. Sums of tokens that only an old snapshot has are
-/// kept.
+/// Folds the log from `snapshot` on if that is where one is, else from the beginning.
+/// `find_beginning` is called if the log does not tell it any more. Sums of tokens that only an old
+/// snapshot has are kept.
 pub(crate) fn restore(
     log: &Arc<dyn Log>,
     settings: &Settings,
@@ -105,7 +105,8 @@ struct LogReader<'a> {
     next: u64,
     page: std::vec::IntoIter<Entry>,
     failure: Option<RestoreError>,
-    /// The session that the updates of the log must name, as long as nothing else in the log tells whose it is.
+    /// The session that the updates of the log must name, as long as nothing else in the log tells
+    /// whose it is.
     owner: Option<SessionId>,
     lost: Vec<Seq>,
 }
@@ -150,7 +151,8 @@ impl LogReader<'_> {
         self.page.next()
     }
 
-    /// Returns false if an update of the agent names another session. One update is enough: the rest follows from it.
+    /// Returns false if an update of the agent names another session. One update is enough: the
+    /// rest follows from it.
     fn is_of_owner(&mut self, event: &Event) -> bool {
         let Event::Agent(AgentEvent::Updated { frame, .. }) = event else { return true };
         let Some(owner) = self.owner.take() else { return true };

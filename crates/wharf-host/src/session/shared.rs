@@ -44,7 +44,8 @@ pub(crate) struct Shared {
     readers: Mutex<Vec<Weak<AtomicU64>>>,
     /// The terminals that tool calls show.
     pub(crate) shown_terminals: ShownTerminals,
-    /// The last event that may have changed the agent's settings or commands, as far as this host has seen it happen.
+    /// The last event that may have changed the agent's settings or commands, as far as this host
+    /// has seen it happen.
     settings_at: AtomicU64,
     /// Rises whenever a client may have come or gone.
     presence: AtomicU64,
@@ -62,7 +63,8 @@ pub(crate) struct Rest {
     pub(crate) unattended_since: Option<Millis>,
     /// Since when there is neither a client nor work.
     pub(crate) alone_since: Option<Millis>,
-    /// When the first turn since the agent's start began: processes that are younger are the agent's work.
+    /// When the first turn since the agent's start began: processes that are younger are the
+    /// agent's work.
     pub(crate) first_turn_at: Option<Instant>,
     /// The next host would know when that was.
     is_first_turn_noted: bool,
@@ -81,8 +83,8 @@ impl Shared {
         head: Seq,
         (descriptor, attention): (Descriptor, AttentionSource),
     ) -> Self {
-        // It has no parent: the client that opens a session is not the only one to use it. Of the level error, so that no
-        // filter lets a line through without it.
+        // It has no parent: the client that opens a session is not the only one to use it. Of the
+        // level error, so that no filter lets a line through without it.
         let span = tracing::error_span!(parent: None, "session", %id);
         Self {
             id,
@@ -109,7 +111,8 @@ impl Shared {
         }
     }
 
-    /// Sets the pid of the agent's keeper, 0 if it is gone, and drops the measurements of the last one.
+    /// Sets the pid of the agent's keeper, 0 if it is gone, and drops the measurements of the last
+    /// one.
     pub(crate) fn set_keeper(&self, pid: u32) {
         self.keeper.store(pid.into(), Ordering::Relaxed);
         let mut rest = self.lock_rest();
@@ -150,7 +153,8 @@ impl Shared {
         !std::mem::replace(&mut self.lock_rest().is_first_turn_noted, true)
     }
 
-    /// Returns the roots of the process trees that belong to the agent: its own, and its terminals'.
+    /// Returns the roots of the process trees that belong to the agent: its own, and its
+    /// terminals'.
     pub(crate) fn keepers(&self) -> Vec<u32> {
         let own = u32::try_from(self.keeper.load(Ordering::Relaxed))
             .ok()
@@ -161,7 +165,8 @@ impl Shared {
             .collect()
     }
 
-    /// Returns the session's state in short, as of its last change, without waking the session (rule 5.2).
+    /// Returns the session's state in short, as of its last change, without waking the session
+    /// (rule 5.2).
     pub(crate) fn descriptor(&self) -> Arc<Descriptor> {
         let kept = Arc::clone(&self.descriptor.read().unwrap_or_else(PoisonError::into_inner));
         let head = self.head.borrow().0;

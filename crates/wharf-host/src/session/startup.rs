@@ -1,4 +1,5 @@
-//! The starts of a session's agent: the one under way, what it is started with, and the callers that wait for it.
+//! The starts of a session's agent: the one under way, what it is started with, and the callers
+//! that wait for it.
 
 use std::sync::Arc;
 

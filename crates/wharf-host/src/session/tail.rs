@@ -1,4 +1,5 @@
-//! The newest events of a session in memory, shared by all its readers and bounded per session and in total.
+//! The newest events of a session in memory, shared by all its readers and bounded per session and
+//! in total.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,8 +13,8 @@ use crate::config::Limits;
 use crate::limits::{ByteBudget, CountLimit, CountPermit};
 use crate::metrics::Counter;
 
-/// Pages that are read from the disk at once, over all sessions: each may hold a message of the maximal size before
-/// it is counted.
+/// Pages that are read from the disk at once, over all sessions: each may hold a message of the
+/// maximal size before it is counted.
 const MAX_DISK_READS: usize = 4;
 /// How long a batch that is larger than its session's share stays for readers that keep up.
 const LARGE_BATCH_KEPT_FOR: Duration = Duration::from_secs(5);
@@ -85,14 +86,15 @@ impl Tail {
             published_at: Instant::now(),
         });
         batches.bytes += bytes;
-        // The newest batch stays, since its readers are being woken for it; a large one only while all have room.
+        // The newest batch stays, since its readers are being woken for it; a large one only while
+        // all have room.
         while self.over(batches.bytes) && (batches.kept.len() > 1 || self.has_no_room_for(bytes)) {
             self.drop_oldest(&mut batches);
         }
     }
 
-    /// Drops batches that are larger than a session's share, once their readers have had time to take them: a session that
-    /// falls silent after a large update does not keep it in memory.
+    /// Drops batches that are larger than a session's share, once their readers have had time to
+    /// take them: a session that falls silent after a large update does not keep it in memory.
     pub(crate) fn release_large(&self) {
         let mut batches = self.lock();
         while batches.bytes > self.budget.per_session

@@ -1,5 +1,5 @@
-//! Terminals that tool calls show. One client at most can show a terminal, and no log can: what it said is put into the
-//! log as text when it ends (rule 3.8).
+//! Terminals that tool calls show. One client at most can show a terminal, and no log can: what it
+//! said is put into the log as text when it ends (rule 3.8).
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -18,7 +18,8 @@ use crate::frame::content::{mentions_terminal, no_output_kept, terminal, text_it
 
 /// Tool calls and terminals that are followed: more than an agent has at work at a time.
 const MOST: usize = 64;
-/// The end of a terminal's text that is kept. A person reads the last screens of it; the log is to stay small.
+/// The end of a terminal's text that is kept. A person reads the last screens of it; the log is to
+/// stay small.
 const TEXT: usize = 16 << 10;
 /// A tool call that shows more than this besides its terminals is not repeated with their text.
 const CONTENT: usize = 64 << 10;
@@ -91,7 +92,8 @@ impl TerminalTranscript {
         push(&mut self.texts, (terminal.to_owned(), ending(text)));
     }
 
-    /// The tool calls whose terminals have said something that the log does not have, as updates with text in them.
+    /// The tool calls whose terminals have said something that the log does not have, as updates
+    /// with text in them.
     fn news(&mut self, session: &str) -> Vec<Raw> {
         let mut news = Vec::new();
         for at in 0..self.calls.len() {
@@ -139,7 +141,8 @@ impl TerminalTranscript {
         Ok(())
     }
 
-    /// Puts the text of terminals into the log, where tool calls show them: of the one that ends, or of all.
+    /// Puts the text of terminals into the log, where tool calls show them: of the one that ends,
+    /// or of all.
     pub(super) fn tell(
         &mut self,
         ended: Option<&str>,

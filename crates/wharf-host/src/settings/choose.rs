@@ -1,4 +1,5 @@
-//! A setting that a caller without ACP chooses, as the request that sets it in the agent's own spelling.
+//! A setting that a caller without ACP chooses, as the request that sets it in the agent's own
+//! spelling.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -29,8 +30,9 @@ pub enum NotOffered {
     },
 }
 
-/// Returns the request that sets this in the agent: `session/set_mode`, `set_model` or `set_config_option`. A mode or model
-/// that the agent tells as an option only is set as that option. The ids in the frame are placeholders.
+/// Returns the request that sets this in the agent: `session/set_mode`, `set_model` or
+/// `set_config_option`. A mode or model that the agent tells as an option only is set as that
+/// option. The ids in the frame are placeholders.
 pub fn setting_request<'a>(
     sources: impl Into<SettingSources<'a>>,
     chosen: &ChosenSetting,

@@ -1,8 +1,10 @@
-//! The agent's settings: which of them are in force, in which spellings the agent has them, and which values it offers.
+//! The agent's settings: which of them are in force, in which spellings the agent has them, and
+//! which values it offers.
 //!
-//! An agent tells its settings in up to three spellings: `modes`, `models` and `configOptions`. A mode (or model) may have
-//! two of them. In force is the newest value that was set or reported, per spelling; two spellings of one setting change
-//! together if the new value is offered in both (rule 12.12).
+//! An agent tells its settings in up to three spellings: `modes`, `models` and `configOptions`. A
+//! mode (or model) may have two of them. In force is the newest value that was set or reported, per
+//! spelling; two spellings of one setting change together if the new value is offered in both (rule
+//! 12.12).
 
 mod choose;
 mod loss;
@@ -89,7 +91,8 @@ pub(crate) struct AgentSettings {
 }
 
 impl AgentSettings {
-    /// The settings of a session. A log without a fact about them tells them by the agent's answer and updates alone.
+    /// The settings of a session. A log without a fact about them tells them by the agent's answer
+    /// and updates alone.
     pub(crate) fn from_sources<'a>(sources: impl Into<SettingSources<'a>>) -> Self {
         let SettingSources { answer, answer_at, latest, settings } = sources.into();
         let mut known = Self::default();
@@ -112,7 +115,8 @@ impl AgentSettings {
         ];
         updates.sort_by_key(|(_, _, at, _)| *at);
         for (kind, update, at, answered) in updates {
-            // The answer is newer where it tells the same; logs of old versions do not say when it came.
+            // The answer is newer where it tells the same; logs of old versions do not say when it
+            // came.
             if let Some(update) = update.filter(|_| at > answer_at || at == Seq::ZERO || !answered)
             {
                 let _ = known.take_update(kind, update.bytes());
@@ -132,8 +136,9 @@ impl AgentSettings {
         self.in_force
     }
 
-    /// Takes the answer to `session/new`, `load` or `resume`. Its spellings stand for themselves, also where two of them
-    /// contradict each other. One that cannot be read counts as one that the agent does not tell.
+    /// Takes the answer to `session/new`, `load` or `resume`. Its spellings stand for themselves,
+    /// also where two of them contradict each other. One that cannot be read counts as one that the
+    /// agent does not tell.
     pub(crate) fn take_answer(&mut self, frame: &[u8]) {
         let report = Json::parse(frame).and_then(|frame| frame.member("result"));
         let Some(result) = report.ok().flatten() else { return };
@@ -185,7 +190,8 @@ impl AgentSettings {
         }
     }
 
-    /// Takes what a list offers, and returns the settings that it tells. Those that it does not tell are gone.
+    /// Takes what a list offers, and returns the settings that it tells. Those that it does not
+    /// tell are gone.
     fn take_list(&mut self, list: Json<'_>) -> Vec<AgentSetting> {
         let (offers, told) = offers::read_options(list);
         self.offers.options = Some(offers);
@@ -342,7 +348,8 @@ pub(crate) fn is_same_value(one: &Raw, other: &Raw) -> bool {
         || matches!((text_of(one), text_of(other)), (Some(one), Some(other)) if one == other)
 }
 
-/// Tells whether both lists have the same settings and values, in any order and however strings are escaped.
+/// Tells whether both lists have the same settings and values, in any order and however strings are
+/// escaped.
 pub(crate) fn is_same_in_force(one: &[AgentSetting], other: &[AgentSetting]) -> bool {
     let has = |known: &AgentSetting| {
         other

@@ -54,8 +54,8 @@ impl Offers {
     }
 }
 
-/// Reads `modes` or `models`: the values that are offered, and the current one. The names are those of the member, its
-/// list, the id in an item of that list, and the current value.
+/// Reads `modes` or `models`: the values that are offered, and the current one. The names are those
+/// of the member, its list, the id in an item of that list, and the current value.
 pub(super) fn read_choice(result: Json<'_>, names: [&str; 4]) -> Option<(Vec<String>, Raw)> {
     let [member, list, id, current] = names;
     let choice = result.member(member).ok()??;
@@ -68,7 +68,8 @@ pub(super) fn read_choice(result: Json<'_>, names: [&str; 4]) -> Option<(Vec<Str
     Some((offered, to_raw(value)?))
 }
 
-/// Reads a list of config options: what each offers, and its current value. An option that cannot be read is left out.
+/// Reads a list of config options: what each offers, and its current value. An option that cannot
+/// be read is left out.
 pub(super) fn read_options(list: Json<'_>) -> (Vec<OptionOffer>, Vec<AgentSetting>) {
     list.items().filter_map(read_option).unzip()
 }

@@ -1,11 +1,13 @@
-//! The settings in force as clients are told them: in answers to clients that join, and by updates to attached clients.
+//! The settings in force as clients are told them: in answers to clients that join, and by updates
+//! to attached clients.
 
 use wharf_core::{AgentSetting, Latest, Raw, Seq, SettingSpelling, UpdateKind};
 use wharf_json::Json;
 
 use super::{AgentSettings, SettingSources, is_same_value};
 
-/// The members `modes`, `models` and `configOptions` of an answer, with the values that are in force.
+/// The members `modes`, `models` and `configOptions` of an answer, with the values that are in
+/// force.
 pub fn current_settings<'a>(sources: impl Into<SettingSources<'a>>) -> Vec<(&'static str, String)> {
     let sources = sources.into();
     let settings = AgentSettings::from_sources(sources);
@@ -72,7 +74,8 @@ pub(crate) fn patched_options(list: Json<'_>, in_force: &[AgentSetting]) -> Stri
     if changed { format!("[{}]", options.join(",")) } else { list.raw().to_owned() }
 }
 
-/// The settings that the clients of a session were told last. Models are not part of it: no update tells them.
+/// The settings that the clients of a session were told last. Models are not part of it: no update
+/// tells them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReportedSettings {
     mode: Option<Raw>,
@@ -104,7 +107,8 @@ impl ReportedSettings {
         Self { mode, options: only_options(in_force).cloned().collect() }
     }
 
-    /// Takes settings that the agent did not have before: clients learn of them by the answers that they get.
+    /// Takes settings that the agent did not have before: clients learn of them by the answers that
+    /// they get.
     pub(crate) fn add_new(&mut self, in_force: &[AgentSetting]) {
         let Self { mode, options } = Self::of_settings(in_force);
         self.mode = self.mode.take().or(mode);

@@ -10,7 +10,8 @@ use super::to_raw;
 const SPELLINGS: [SettingSpelling; 3] =
     [SettingSpelling::Mode, SettingSpelling::Model, SettingSpelling::Option];
 
-/// Returns the method that sets a setting of this spelling, and the member of its parameters that holds the value.
+/// Returns the method that sets a setting of this spelling, and the member of its parameters that
+/// holds the value.
 const fn method_and_member(of: SettingSpelling) -> (&'static str, &'static str) {
     match of {
         SettingSpelling::Mode => ("session/set_mode", "modeId"),
@@ -24,7 +25,8 @@ pub fn is_setting_method(method: &str) -> bool {
     SPELLINGS.into_iter().any(|of| method_and_member(of).0 == method)
 }
 
-/// The setting and the value that a `session/set_mode`, `set_model` or `set_config_option` asks for.
+/// The setting and the value that a `session/set_mode`, `set_model` or `set_config_option` asks
+/// for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SettingRequest {
     pub(super) of: SettingSpelling,

@@ -4,8 +4,8 @@ use wharf_core::{AgentSetting, SettingSpelling};
 
 use super::{AgentSettings, SettingRequest, is_of_category, is_same_setting, is_same_value};
 
-/// How often one setting is set at most. Settings may depend on each other, so that one is due again after another; two
-/// that undo each other would go on for ever.
+/// How often one setting is set at most. Settings may depend on each other, so that one is due
+/// again after another; two that undo each other would go on for ever.
 pub(super) const SETS_PER_SETTING: usize = 3;
 
 /// The settings that were in force, compared with those that the agent reports.
@@ -67,8 +67,8 @@ impl Restoration {
         !told && !reported.offers.reports_spelling(setting.of)
     }
 
-    /// Of two spellings of the model with values of their own, the newer one decides. If the agent has kept that, the older
-    /// one is a consequence of it.
+    /// Of two spellings of the model with values of their own, the newer one decides. If the agent
+    /// has kept that, the older one is a consequence of it.
     fn follows_from_newer(&self, setting: &AgentSetting, reported: &AgentSettings) -> bool {
         let is_model = setting.of == SettingSpelling::Model || is_of_category(setting, "model");
         let Some(other) = self.other_spelling(setting).filter(|_| is_model) else { return false };

@@ -1,5 +1,5 @@
-//! Catches transcripts up in the background: some seconds after a turn ended, one session at a time. A page after a restart
-//! then needs little of the log.
+//! Catches transcripts up in the background: some seconds after a turn ended, one session at a
+//! time. A page after a restart then needs little of the log.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -30,7 +30,8 @@ async fn run(host: Weak<Inner>, mut changes: tokio::sync::watch::Receiver<u64>) 
     if let Some(inner) = host.upgrade() {
         remove_orphans(&inner).await;
     }
-    // The last event of sessions that could not be caught up. Trying again before there is another would be in vain.
+    // The last event of sessions that could not be caught up. Trying again before there is another
+    // would be in vain.
     let mut failed: HashMap<SessionId, u64> = HashMap::new();
     // The sessions with lost events whose rows were compared with the log. A search would find the
     // former rows otherwise.
@@ -74,8 +75,8 @@ async fn wait_until_wanted(host: &Weak<Inner>, at_most: Duration) -> bool {
     tokio::time::timeout(at_most, wake.notified()).await.is_ok()
 }
 
-/// Deletes the rows of sessions that are gone: a crash amid a deletion, or a person who deleted a session's directory, leaves
-/// them behind.
+/// Deletes the rows of sessions that are gone: a crash amid a deletion, or a person who deleted a
+/// session's directory, leaves them behind.
 async fn remove_orphans(inner: &Inner) {
     let store = Arc::clone(&inner.transcripts.store);
     let Ok(Ok(progress)) = tokio::task::spawn_blocking(move || store.progress()).await else {
@@ -123,7 +124,8 @@ pub(super) async fn list_behind(
     behind.into_iter().map(|(_, id, last_seq)| (id, last_seq)).collect()
 }
 
-/// Folds a session's log and writes its rows and their words. Returns false if the database does not have all of them after that.
+/// Folds a session's log and writes its rows and their words. Returns false if the database does
+/// not have all of them after that.
 pub(super) async fn catch_up(host: &Host, id: &SessionId) -> bool {
     // The second attempt is for rows that the database has lost.
     for _ in 0..2 {
@@ -149,8 +151,8 @@ pub(super) async fn catch_up(host: &Host, id: &SessionId) -> bool {
     false
 }
 
-/// Writes the words of a session's rows, some rows at a time: nothing else can be written meanwhile. Returns false if that
-/// failed.
+/// Writes the words of a session's rows, some rows at a time: nothing else can be written
+/// meanwhile. Returns false if that failed.
 async fn index_rows(host: &Host, id: LogId) -> bool {
     loop {
         let store = Arc::clone(&host.inner().transcripts.store);

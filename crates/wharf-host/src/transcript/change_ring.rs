@@ -1,4 +1,5 @@
-//! The newest changes of a transcript, for readers that follow it: appended text as text, all else as the number of a row.
+//! The newest changes of a transcript, for readers that follow it: appended text as text, all else
+//! as the number of a row.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -55,7 +56,8 @@ impl ChangeCollector {
 }
 
 impl ChangeRing {
-    /// Adds the changes of the events after `from` up to `to`. The oldest ones are dropped when there are too many.
+    /// Adds the changes of the events after `from` up to `to`. The oldest ones are dropped when
+    /// there are too many.
     pub(super) fn push(&mut self, from: Seq, to: Seq, changes: ChangeCollector) {
         let changes = changes.0;
         let text_bytes = |change: &MergedChange| match change {
@@ -76,7 +78,8 @@ impl ChangeRing {
         }
     }
 
-    /// Returns the changes of all events after `position` by the numbers of their rows; `None` if not all of them are here.
+    /// Returns the changes of all events after `position` by the numbers of their rows; `None` if
+    /// not all of them are here.
     pub(super) fn after(&self, position: Seq) -> Option<BTreeMap<u64, MergedChange>> {
         let mut merged = BTreeMap::new();
         let newer = self.sets.iter().filter(|set| set.to > position);

@@ -1,4 +1,5 @@
-//! The files that a session has changed, from the index of changes that its rows stand for (rule 13.10).
+//! The files that a session has changed, from the index of changes that its rows stand for (rule
+//! 13.10).
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -10,7 +11,8 @@ use wharf_transcript::{FileChangeKind, list_file_changes, may_have_more_changes}
 
 use super::live::LiveState;
 
-/// The most files that are told apart. Of a session with more, the files that only its oldest rows changed are not counted.
+/// The most files that are told apart. Of a session with more, the files that only its oldest rows
+/// changed are not counted.
 const MAX_TRACKED_FILES: usize = 20_000;
 /// The most rows and turns that a file names.
 const MAX_NAMED_ROWS: usize = 20;
@@ -36,7 +38,8 @@ pub struct ChangedFileSlice {
 }
 
 impl LiveState {
-    /// Returns the files that were changed, in one turn if it is named; `None` if there is no such turn.
+    /// Returns the files that were changed, in one turn if it is named; `None` if there is no such
+    /// turn.
     pub(super) fn changed_files(
         &self,
         turn: Option<&str>,
@@ -156,7 +159,8 @@ impl FileTotals {
         let file = &mut self.file;
         file.added += added;
         file.removed += removed;
-        // A file that is created although it was there is replaced: how many lines it lost is not known.
+        // A file that is created although it was there is replaced: how many lines it lost is not
+        // known.
         file.exact &= exact && (self.oldest_kind != CREATED || kind == DELETED);
         file.row_count += 1;
         if file.rows.len() < MAX_NAMED_ROWS {

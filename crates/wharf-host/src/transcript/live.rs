@@ -1,4 +1,5 @@
-//! The transcript of one session while somebody reads it: the fold, the rows in memory and the newest changes.
+//! The transcript of one session while somebody reads it: the fold, the rows in memory and the
+//! newest changes.
 
 use std::sync::Arc;
 
@@ -13,14 +14,15 @@ use super::stored_fold;
 use crate::session::cursor::{Batch, Cursor, ReadError};
 use crate::session::handle::SessionHandle;
 
-/// Changes are written at the latest when so many rows or bytes of events wait. A burst goes on meanwhile: what comes while they
-/// are written must fit into `READ_AHEAD_BYTES` and the session's own memory.
+/// Changes are written at the latest when so many rows or bytes of events wait. A burst goes on
+/// meanwhile: what comes while they are written must fit into `READ_AHEAD_BYTES` and the session's
+/// own memory.
 const MAX_DIRTY_ROWS: usize = 4096;
 const MAX_DIRTY_BYTES: usize = 2 * 1024 * 1024;
 /// As long as the database cannot be written, reading fails once so many bytes of events wait.
 const MAX_UNWRITABLE_BYTES: usize = 64 * 1024 * 1024;
-/// So many bytes of events are taken out of the session's memory while others are folded, so that a burst need not be read
-/// from the disk.
+/// So many bytes of events are taken out of the session's memory while others are folded, so that a
+/// burst need not be read from the disk.
 const READ_AHEAD_BYTES: usize = 4 * 1024 * 1024;
 /// How often rows are made anew within one call because the database lost them.
 const MAX_REBUILDS: usize = 2;
@@ -54,7 +56,8 @@ pub(super) struct LiveState {
     pub(super) fold: Fold,
     pub(super) rows: RowCache,
     pub(super) ring: ChangeRing,
-    /// The last event of the log that was read. Damage in the log may leave it beyond the last event of the fold.
+    /// The last event of the log that was read. Damage in the log may leave it beyond the last
+    /// event of the fold.
     pub(super) read_to: Seq,
     /// The events after `read_to` that were read already.
     ahead: ReadAhead,
@@ -212,7 +215,8 @@ impl LiveState {
         }
     }
 
-    /// Forgets all that was folded. The next reader begins with the checkpoint, or with the first event.
+    /// Forgets all that was folded. The next reader begins with the checkpoint, or with the first
+    /// event.
     fn discard(&mut self) {
         self.rows =
             RowCache::new(Arc::clone(&self.store), self.id.clone(), self.store.generation(), 0);
@@ -311,8 +315,8 @@ impl LiveState {
     }
 }
 
-/// Folds the events up to `target`. More of the log is read meanwhile. Also returns the failure of the database, if there was
-/// one.
+/// Folds the events up to `target`. More of the log is read meanwhile. Also returns the failure of
+/// the database, if there was one.
 async fn fold_to(
     mut state: OwnedMutexGuard<LiveState>,
     handle: &SessionHandle,
@@ -349,8 +353,8 @@ async fn fold_to(
     }
 }
 
-/// Forgets the rows of a session that the database does not have as it should. The first time the checkpoint is loaded again;
-/// after that the rows are made from the log.
+/// Forgets the rows of a session that the database does not have as it should. The first time the
+/// checkpoint is loaded again; after that the rows are made from the log.
 async fn forget_rows(
     mut state: OwnedMutexGuard<LiveState>,
     handle: &SessionHandle,
@@ -371,8 +375,8 @@ async fn forget_rows(
     Ok(state)
 }
 
-/// Reads the log while events are folded: up to `target` from wherever it is, and beyond it as long as it is in memory. Also
-/// returns the outcome of the fold.
+/// Reads the log while events are folded: up to `target` from wherever it is, and beyond it as long
+/// as it is in memory. Also returns the outcome of the fold.
 async fn read_during<T>(
     fold: impl Future<Output = T>,
     cursor: &mut Cursor,

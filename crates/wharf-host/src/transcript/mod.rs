@@ -1,7 +1,8 @@
 //! Transcripts: the log of a session as rows, for readers (chapter 13).
 //!
-//! A transcript is made from the log when somebody reads it, never by the session's task. Rows are kept in a derived database,
-//! which may be deleted at any time. Reasons are in docs/design/transcript.md.
+//! A transcript is made from the log when somebody reads it, never by the session's task. Rows are
+//! kept in a derived database, which may be deleted at any time. Reasons are in
+//! docs/design/transcript.md.
 
 mod catch_up;
 mod change_ring;
@@ -43,10 +44,12 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The transcripts that stay in memory although nobody reads them at the moment.
 const MAX_IDLE_TRANSCRIPTS: usize = 16;
 
-/// The transcripts with secrets that are made at once. Each folds a whole log into a file of its own.
+/// The transcripts with secrets that are made at once. Each folds a whole log into a file of its
+/// own.
 const MAX_UNREDACTED_TRANSCRIPTS: usize = 2;
 
-/// Rows with secrets are stored under this number above that of their fold, so that neither kind is taken for the other.
+/// Rows with secrets are stored under this number above that of their fold, so that neither kind is
+/// taken for the other.
 const UNREDACTED_FOLDS: u32 = 1 << 30;
 
 /// A deletion that takes longer goes on in the background.
@@ -78,7 +81,8 @@ impl Transcripts {
         let opened = SqliteTranscripts::open(&path).and_then(|store| {
             // Damage that the first attempt meets has the database made anew.
             let progress = store.progress().or_else(|_| store.progress())?;
-            // One new file is made sooner than the rows of another fold are deleted session by session.
+            // One new file is made sooner than the rows of another fold are deleted session by
+            // session.
             let is_current = progress.iter().all(|known| known.fold == stored_fold(secrets));
             if is_current { Ok(store) } else { store.recreate().map(|()| store) }
         });
@@ -125,7 +129,8 @@ impl Transcripts {
                 tracing::warn!(%session, %error, "the rows of a deleted session are left in transcript.db; delete that file to be sure");
             }
         });
-        // The words of a long session take a while. If the host ends meanwhile, its next start deletes the rest.
+        // The words of a long session take a while. If the host ends meanwhile, its next start
+        // deletes the rest.
         let _ = tokio::time::timeout(REMOVAL_TIMEOUT, removal).await;
     }
 
@@ -195,7 +200,8 @@ pub struct RowBlob {
     pub bytes: Vec<u8>,
 }
 
-/// The transcript of a session as a reader uses it. Each call covers the whole log as it is at that moment.
+/// The transcript of a session as a reader uses it. Each call covers the whole log as it is at that
+/// moment.
 #[derive(Clone, Debug)]
 pub struct SessionTranscript {
     handle: SessionHandle,
@@ -215,7 +221,8 @@ impl SessionTranscript {
         }
     }
 
-    /// Makes a transcript that shows secrets. It is kept in a temporary file that is gone when the transcript is dropped.
+    /// Makes a transcript that shows secrets. It is kept in a temporary file that is gone when the
+    /// transcript is dropped.
     pub(crate) async fn open_unredacted(
         transcripts: &Transcripts,
         handle: SessionHandle,
@@ -260,12 +267,14 @@ impl SessionTranscript {
         self.live.read(&self.handle, live::LiveState::open_asks).await
     }
 
-    /// Folds the events that have come, for a reader that will ask soon. Returns how far the log was read.
+    /// Folds the events that have come, for a reader that will ask soon. Returns how far the log
+    /// was read.
     pub async fn fold_news(&self) -> Result<Seq, TranscriptFailure> {
         self.live.read(&self.handle, |state| Ok(state.read_to)).await
     }
 
-    /// Returns the last lines that a running command has written, redacted as rows are; `None` if the terminal is gone.
+    /// Returns the last lines that a running command has written, redacted as rows are; `None` if
+    /// the terminal is gone.
     pub fn live_text(&self, terminal: &str) -> Option<Arc<str>> {
         self.handle.live_text(terminal, self.secrets)
     }
@@ -275,7 +284,8 @@ impl SessionTranscript {
         Ok(self.handle.holds_event(id).await?)
     }
 
-    /// Returns the row with this id, or that holds this event, with its texts whole as far as they fit.
+    /// Returns the row with this id, or that holds this event, with its texts whole as far as they
+    /// fit.
     pub async fn row(&self, id: &str) -> Result<Option<TranscriptRow>, TranscriptFailure> {
         let id = id.to_owned();
         self.live.read(&self.handle, move |state| state.whole_row(&id)).await
@@ -319,7 +329,8 @@ impl SessionTranscript {
             .await
     }
 
-    /// Returns the files that were changed, the last changed first; `None` if there is no such turn.
+    /// Returns the files that were changed, the last changed first; `None` if there is no such
+    /// turn.
     pub async fn changed_files(
         &self,
         turn: Option<String>,

@@ -11,10 +11,12 @@ use super::row_cache::{NumberedRow, RowScan, ScannedRows, missing_row};
 /// The most rows and bytes of a page.
 pub const MAX_PAGE_ROWS: usize = 200;
 const MAX_PAGE_BYTES: usize = 1024 * 1024;
-/// A page begins with its turn if the turn has at most so many bytes, and rows in relation to those that were asked for.
+/// A page begins with its turn if the turn has at most so many bytes, and rows in relation to those
+/// that were asked for.
 const MAX_ALIGNED_BYTES: usize = 512 * 1024;
 const ALIGNED_TURN_FACTOR: usize = 2;
-/// The prompts that are looked through for that of a turn: messages of a user within a turn are prompts, too.
+/// The prompts that are looked through for that of a turn: messages of a user within a turn are
+/// prompts, too.
 const MAX_HEAD_PROMPTS: usize = 16;
 
 /// Where a page lies.
@@ -327,7 +329,8 @@ impl LiveState {
         Ok(prompts.find(|prompt| prompt.turn == row.row.turn))
     }
 
-    /// Returns the first and the last row of a prompt's turn; of a running turn the last row there is.
+    /// Returns the first and the last row of a prompt's turn; of a running turn the last row there
+    /// is.
     pub(super) fn turn_bounds(&self, prompt: &str) -> Result<Option<(u64, u64)>, StoreError> {
         let Some(first) = self.rows.find_key(&RowKey::Turn { prompt: prompt.to_owned() })? else {
             return Ok(None);

@@ -1,4 +1,5 @@
-//! The rows of one session between the fold and the derived database: changed rows wait in memory and are written together.
+//! The rows of one session between the fold and the derived database: changed rows wait in memory
+//! and are written together.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use wharf_transcript::{Blob, RowKey, RowNumber, RowStore};
 
 use super::changed_files::to_stored_changes;
 
-/// The rows that stay in memory after they were written, the newest ones: updates mostly change these.
+/// The rows that stay in memory after they were written, the newest ones: updates mostly change
+/// these.
 const KEPT_ROWS: usize = 256;
 /// The names of rows that stay in memory after they were written.
 const KEPT_KEYS: usize = 32 * 1024;
@@ -197,8 +199,8 @@ impl RowCache {
         Ok(ScannedRows { rows: found, is_complete: first > last })
     }
 
-    /// Reads one chunk from the database and puts the newer rows in memory in their places. Also returns the last number that
-    /// was looked at; `None` if that is the end.
+    /// Reads one chunk from the database and puts the newer rows in memory in their places. Also
+    /// returns the last number that was looked at; `None` if that is the end.
     fn scan_chunk(
         &self,
         scan: &RowScan<'_>,
@@ -251,7 +253,8 @@ impl RowCache {
         Ok((if scan.newest_first { rows.rev().collect() } else { rows.collect() }, reached))
     }
 
-    /// Visits the changes of files, those of the newest rows first; of one turn if it is named. Rows in memory count as they are.
+    /// Visits the changes of files, those of the newest rows first; of one turn if it is named.
+    /// Rows in memory count as they are.
     pub(super) fn visit_file_changes(
         &self,
         turn: Option<&str>,
@@ -323,7 +326,8 @@ impl RowCache {
         Ok(self.scan(&scan)?.pop().map(|found| found.row))
     }
 
-    /// Returns the numbers of rows with a higher revision, in their order; `None` if there are more than `max_rows`.
+    /// Returns the numbers of rows with a higher revision, in their order; `None` if there are more
+    /// than `max_rows`.
     pub(super) fn changed_after(
         &self,
         rev: u64,

@@ -1,4 +1,5 @@
-//! Search over the transcripts of all sessions (rule 13.11): the hits, and the sessions of which something is not searched yet.
+//! Search over the transcripts of all sessions (rule 13.11): the hits, and the sessions of which
+//! something is not searched yet.
 
 #[cfg(test)]
 mod tests;
@@ -22,11 +23,11 @@ use super::{TranscriptFailure, stored_fold};
 use crate::descriptor::Descriptor;
 use crate::host::Host;
 
-/// The rows that one search looks at. Those of sessions that are not selected count too, so that a search for a common word in
-/// a small part of the host comes to an end.
+/// The rows that one search looks at. Those of sessions that are not selected count too, so that a
+/// search for a common word in a small part of the host comes to an end.
 const MAX_LOOKED_AT: usize = 20_000;
-/// The sessions that a search brings up to date itself, and the time that it takes for that. It is enough for the sessions at
-/// work; all else is left to the background.
+/// The sessions that a search brings up to date itself, and the time that it takes for that. It is
+/// enough for the sessions at work; all else is left to the background.
 const MAX_CAUGHT_UP: usize = 8;
 const CATCH_UP_TIMEOUT: Duration = Duration::from_millis(100);
 /// The rows, and their bytes, whose words are written in one transaction.
@@ -75,7 +76,8 @@ impl Host {
         if store.generation() == generation {
             return found;
         }
-        // The database was damaged and has been made anew: the second search tells how much is missing.
+        // The database was damaged and has been made anew: the second search tells how much is
+        // missing.
         self.search_once(search, sessions).await
     }
 
@@ -144,7 +146,8 @@ impl Host {
 }
 
 impl super::Transcripts {
-    /// Returns the last event that each transcript of this fold covers. One whose words are not written covers none.
+    /// Returns the last event that each transcript of this fold covers. One whose words are not
+    /// written covers none.
     pub(super) async fn read_progress(&self) -> Result<HashMap<SessionId, u64>, TranscriptFailure> {
         let store = Arc::clone(&self.store);
         let progress = tokio::task::spawn_blocking(move || store.progress()).await;
@@ -205,7 +208,8 @@ pub(super) fn index_some_rows(store: &dyn TranscriptStore, id: &LogId) -> Result
     store.index_some_rows(id, &step)
 }
 
-/// Returns the words by which a row is found. Its text has been redacted already. A row that cannot be read has none.
+/// Returns the words by which a row is found. Its text has been redacted already. A row that cannot
+/// be read has none.
 fn read_row_words(stored: &StoredRow) -> RowWords {
     match from_stored_row(stored) {
         Ok(NumberedRow { row, .. }) => RowWords {

@@ -1,4 +1,5 @@
-//! Random logs: rows are the same live, after a restart, and by applying changes to an earlier state.
+//! Random logs: rows are the same live, after a restart, and by applying changes to an earlier
+//! state.
 
 mod acp_v2_fixture;
 mod file_walk;

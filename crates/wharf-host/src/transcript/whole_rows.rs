@@ -12,7 +12,8 @@ const MAX_FILLED_BYTES: usize = 1024 * 1024;
 const MAX_TEXT_PAGE_BYTES: usize = 256 * 1024;
 
 impl LiveState {
-    /// Returns the row with this id, or that holds this event, with its texts whole as far as they fit.
+    /// Returns the row with this id, or that holds this event, with its texts whole as far as they
+    /// fit.
     pub(super) fn whole_row(&mut self, id: &str) -> Result<Option<TranscriptRow>, StoreError> {
         let Some(number) = self.find_containing(id)? else { return Ok(None) };
         self.write()?;
@@ -105,7 +106,8 @@ fn part_name(address: &str) -> Option<&str> {
     address.split_once("?part=").map(|(_, part)| part)
 }
 
-/// Returns the text of a part that the row holds whole: the output of a tool call, or a part by its index.
+/// Returns the text of a part that the row holds whole: the output of a tool call, or a part by its
+/// index.
 fn find_text<'a>(row: &'a TranscriptRow, part: &str) -> Option<&'a str> {
     let parts = match &row.body {
         RowBody::Prompt(prompt) => &prompt.parts,

@@ -1,9 +1,10 @@
-//! The choice of the sessions that are put to sleep when memory runs short: a pure function of the sampled figures. The
-//! core still decides whether a chosen session can sleep.
+//! The choice of the sessions that are put to sleep when memory runs short: a pure function of the
+//! sampled figures. The core still decides whether a chosen session can sleep.
 
 use std::time::Duration;
 
-/// The time that a session must have been idle before it is put to sleep for memory: it may be wanted again at once.
+/// The time that a session must have been idle before it is put to sleep for memory: it may be
+/// wanted again at once.
 pub(super) const MIN_IDLE_TIME: Duration = Duration::from_secs(3);
 
 /// The figures of one session that decide whether it is put to sleep.
@@ -13,7 +14,8 @@ pub(super) struct SessionUsage {
     /// The time that it has been idle; `None` while it works.
     pub(super) idle_for: Option<Duration>,
     pub(super) comes_back: bool,
-    /// The time that it has been idle without a controller; `None` also while a process of the agent's work runs.
+    /// The time that it has been idle without a controller; `None` also while a process of the
+    /// agent's work runs.
     pub(super) unattended_for: Option<Duration>,
     /// How long it may be idle without a controller.
     pub(super) idle_limit: Option<IdleLimit>,

@@ -1,7 +1,8 @@
-//! Memory and CPU time of sessions, and the caps on memory. One sample of the process table serves all sessions; it is
-//! taken every two seconds, and more often after an agent has started.
+//! Memory and CPU time of sessions, and the caps on memory. One sample of the process table serves
+//! all sessions; it is taken every two seconds, and more often after an agent has started.
 //!
-//! A session that is over its cap but busy, or that could not come back, is reported and not put to sleep.
+//! A session that is over its cap but busy, or that could not come back, is reported and not put to
+//! sleep.
 
 mod memory_caps;
 mod process_snapshot;
@@ -25,12 +26,13 @@ use process_snapshot::{ProcessSnapshot, TreeUsage};
 
 /// The time between two samples while agents run.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
-/// The pause after a sample, as a multiple of the sample's duration. A sample costs some microseconds per process of
-/// the machine; on a very full machine samples are taken less often, so that they use at most a fiftieth of a
-/// processor.
+/// The pause after a sample, as a multiple of the sample's duration. A sample costs some
+/// microseconds per process of the machine; on a very full machine samples are taken less often, so
+/// that they use at most a fiftieth of a processor.
 const MIN_PAUSE_PER_SAMPLE: u32 = 50;
-/// The first sample is taken when an agent starts, the second after this time, and each further one after twice the
-/// time of the one before: a process that was never seen cannot be found again if host and keeper are killed together.
+/// The first sample is taken when an agent starts, the second after this time, and each further one
+/// after twice the time of the one before: a process that was never seen cannot be found again if
+/// host and keeper are killed together.
 const SECOND_SAMPLE_DELAY: Duration = Duration::from_millis(100);
 
 /// The state that is kept between two samples.
@@ -109,8 +111,8 @@ pub(crate) fn track_usage(host: &Arc<Inner>) {
     });
 }
 
-/// Waits for the next sample: for `wait`, or until a keeper starts or ends, and at least for `rest`. Returns how long to
-/// wait after that sample; `None` when the host is gone.
+/// Waits for the next sample: for `wait`, or until a keeper starts or ends, and at least for
+/// `rest`. Returns how long to wait after that sample; `None` when the host is gone.
 async fn wait_for_next_sample(
     wait: Duration,
     rest: Duration,
@@ -131,8 +133,8 @@ fn lengthen_wait(wait: Duration) -> Duration {
     (wait * 2).min(SAMPLE_INTERVAL)
 }
 
-/// Measures every session that has processes, and records the processes of every tree, so that a later host finds them.
-/// `None` when the host is gone.
+/// Measures every session that has processes, and records the processes of every tree, so that a
+/// later host finds them. `None` when the host is gone.
 async fn take_sample(host: &Weak<Inner>) -> Option<UsageSample> {
     let inner = host.upgrade()?;
     let live = inner.registry.live_sessions();
@@ -209,7 +211,8 @@ impl UsageTracker {
         }
     }
 
-    /// Publishes the figures of one session. Returns true if a client that watches would see a difference.
+    /// Publishes the figures of one session. Returns true if a client that watches would see a
+    /// difference.
     fn apply_session(
         &mut self,
         sample: &SessionSample,
@@ -315,8 +318,9 @@ fn session_usage(
     }
 }
 
-/// Returns true if a process runs that the agent has started since its first turn, such as a server in the background.
-/// Processes that are older belong to the agent itself: wrappers and MCP servers.
+/// Returns true if a process runs that the agent has started since its first turn, such as a server
+/// in the background. Processes that are older belong to the agent itself: wrappers and MCP
+/// servers.
 fn has_work_processes(rest: &Rest, trees: &[(u32, TreeUsage)]) -> bool {
     let Some(first_turn_at) = rest.first_turn_at else { return false };
     trees
@@ -347,7 +351,8 @@ async fn put_to_sleep(handle: SessionHandle, why: SleepCause, host: Weak<Inner>)
                 .span()
                 .in_scope(|| tracing::debug!(session = %handle.id(), ?refusal, "a session was not put to sleep"));
         }
-        // For example the disk is full: every sample tries again, and the storage pause is logged elsewhere.
+        // For example the disk is full: every sample tries again, and the storage pause is logged
+        // elsewhere.
         Err(error) => handle
             .span()
             .in_scope(|| tracing::debug!(session = %handle.id(), %error, "a session could not be put to sleep")),

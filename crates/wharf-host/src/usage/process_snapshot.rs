@@ -1,4 +1,5 @@
-//! One sample of the process table: memory and CPU time of each tree of processes. Linux only; elsewhere it is empty.
+//! One sample of the process table: memory and CPU time of each tree of processes. Linux only;
+//! elsewhere it is empty.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -7,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::agent::process_table::Process;
 
-/// The kernel counts CPU time for programs in hundredths of a second on every Linux that Rust supports.
+/// The kernel counts CPU time for programs in hundredths of a second on every Linux that Rust
+/// supports.
 const TICK_MILLIS: u64 = 10;
 
 /// Memory, CPU time and number of the processes of one tree.
@@ -17,7 +19,8 @@ pub(super) struct TreeUsage {
     /// CPU time of the living and of those that they have waited for.
     pub(super) cpu_millis: u64,
     pub(super) processes: u64,
-    /// The latest moment at which the youngest of them can have been started; `None` if that is not known.
+    /// The latest moment at which the youngest of them can have been started; `None` if that is not
+    /// known.
     pub(super) youngest_since: Option<Instant>,
 }
 
@@ -54,8 +57,9 @@ impl ProcessSnapshot {
         seen
     }
 
-    /// Measures `root` and all its descendants. Returns `None` if it is gone, even if another process has its number now. A
-    /// process that lost its own parent is below the keeper, which adopts it.
+    /// Measures `root` and all its descendants. Returns `None` if it is gone, even if another
+    /// process has its number now. A process that lost its own parent is below the keeper, which
+    /// adopts it.
     pub(super) fn measure_tree(&self, root: Process) -> Option<TreeUsage> {
         let mut tree = TreeUsage::default();
         let mut buffer = [0; 4096];
@@ -100,8 +104,8 @@ impl ProcessSnapshot {
     }
 }
 
-/// Returns the memory that the process frees when it ends: without pages of files, which others share or the kernel can
-/// drop.
+/// Returns the memory that the process frees when it ends: without pages of files, which others
+/// share or the kernel can drop.
 fn own_memory(pid: u32, buffer: &mut [u8]) -> u64 {
     let status = read_proc_file(&format!("/proc/{pid}/status"), buffer).unwrap_or_default();
     let kib = |name: &str| {

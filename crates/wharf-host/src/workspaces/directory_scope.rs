@@ -15,8 +15,8 @@ pub enum DirectoryScope {
     /// Directories inside of registered workspaces.
     #[default]
     Workspaces,
-    /// Directories inside of this workspace, the only one that the caller knows of. Its sessions are kept under its
-    /// slug.
+    /// Directories inside of this workspace, the only one that the caller knows of. Its sessions
+    /// are kept under its slug.
     Workspace(Arc<str>),
 }
 
@@ -31,8 +31,8 @@ impl DirectoryScope {
 }
 
 impl Workspaces {
-    /// Returns the part of the registry that a caller with this scope may see. Errors in the rest are hidden from it
-    /// too.
+    /// Returns the part of the registry that a caller with this scope may see. Errors in the rest
+    /// are hidden from it too.
     pub fn list_in_scope(&self, scope: &DirectoryScope) -> Result<WorkspaceList, WorkspaceError> {
         let Some(only) = scope.only_workspace() else { return self.list() };
         let mut list = self.list().map_err(|error| {
@@ -56,8 +56,8 @@ impl Workspaces {
         })
     }
 
-    /// Tells whether a caller with this scope may name `path`. Links are followed; a path that cannot be resolved is
-    /// not allowed.
+    /// Tells whether a caller with this scope may name `path`. Links are followed; a path that
+    /// cannot be resolved is not allowed.
     pub fn allows_path(&self, scope: &DirectoryScope, path: &Path) -> bool {
         match scope {
             DirectoryScope::Anywhere => true,
@@ -70,8 +70,8 @@ impl Workspaces {
         }
     }
 
-    /// Returns where a spawn runs, like [`Workspaces::resolve_location`]. For a caller that knows only one workspace,
-    /// that one is the active one, and no other slug exists.
+    /// Returns where a spawn runs, like [`Workspaces::resolve_location`]. For a caller that knows
+    /// only one workspace, that one is the active one, and no other slug exists.
     pub fn resolve_in_scope(
         &self,
         scope: &DirectoryScope,

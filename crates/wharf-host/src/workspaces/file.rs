@@ -156,7 +156,8 @@ fn modified_at(file: &std::fs::Metadata) -> Millis {
     Millis(u64::try_from(since.as_millis()).unwrap_or_default())
 }
 
-/// Returns the message in plain words, without the line and column that serde adds: the error has its own fields for them.
+/// Returns the message in plain words, without the line and column that serde adds: the error has
+/// its own fields for them.
 fn without_place(error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "the text ends too early".to_owned();

@@ -1,7 +1,8 @@
-//! Workspaces: named directories. Spawns refer to them by name, and sessions are stored under it (rule 8.6).
+//! Workspaces: named directories. Spawns refer to them by name, and sessions are stored under it
+//! (rule 8.6).
 //!
-//! The file is read for every request, so that a hand edit counts at once. A damaged file is reported and never
-//! overwritten.
+//! The file is read for every request, so that a hand edit counts at once. A damaged file is
+//! reported and never overwritten.
 
 mod directory_scope;
 mod file;
@@ -151,10 +152,11 @@ impl Workspaces {
         })
     }
 
-    /// Returns where a spawn runs: in `cwd`, else in the workspace's directory, else in the active one's, else in the
-    /// host's own.
+    /// Returns where a spawn runs: in `cwd`, else in the workspace's directory, else in the active
+    /// one's, else in the host's own.
     ///
-    /// A registry that cannot be read refuses whatever needs it; a bare cwd does not, and goes to the default bucket.
+    /// A registry that cannot be read refuses whatever needs it; a bare cwd does not, and goes to
+    /// the default bucket.
     pub fn resolve_location(
         &self,
         cwd: Option<&Path>,
@@ -209,7 +211,8 @@ impl Workspaces {
         }
     }
 
-    /// Returns the slug of the innermost workspace that holds `path`, else `default`. Links are followed.
+    /// Returns the slug of the innermost workspace that holds `path`, else `default`. Links are
+    /// followed.
     pub fn bucket_of(&self, path: &Path) -> String {
         match self.list() {
             Ok(list) => bucket_in(&list, path),

@@ -7,7 +7,8 @@ use bytes::Bytes;
 
 use crate::{Json, Kind, number};
 
-/// The id of a frame that is being made: the JSON text of another program's id as it came, or a number of Wharf's own.
+/// The id of a frame that is being made: the JSON text of another program's id as it came, or a
+/// number of Wharf's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameId<'a>(Cow<'a, str>);
 
@@ -49,7 +50,8 @@ impl fmt::Display for FrameId<'_> {
 }
 
 impl Json<'_> {
-    /// Returns the whole number of an id that came back in another spelling of the number or as a string.
+    /// Returns the whole number of an id that came back in another spelling of the number or as a
+    /// string.
     pub fn id_number(self) -> Option<u64> {
         let number = match self.kind() {
             Kind::Number => number::integer(self.raw())?,
@@ -60,8 +62,8 @@ impl Json<'_> {
     }
 }
 
-/// Returns true if an id (JSON text) that came back is the one that was sent: the same text, another spelling of the same
-/// number, or that number as a string.
+/// Returns true if an id (JSON text) that came back is the one that was sent: the same text,
+/// another spelling of the same number, or that number as a string.
 pub fn is_same_id(sent: &[u8], returned: &[u8]) -> bool {
     let number = |id: &[u8]| Json::parse(id).ok().and_then(Json::id_number);
     sent == returned || number(sent).is_some_and(|sent| number(returned) == Some(sent))

@@ -1,11 +1,13 @@
-//! JSON-RPC 2.0 as far as Wharf writes it: the frames that it makes itself, the numbers of errors, ids, and the id of a line that
-//! cannot be read.
+//! JSON-RPC 2.0 as far as Wharf writes it: the frames that it makes itself, the numbers of errors,
+//! ids, and the id of a line that cannot be read.
 //!
-//! Every frame that Wharf makes begins with `"jsonrpc"`, then `"id"`, then the rest, on one line if its parts are. Parts are JSON
-//! text, so that a value of another program stands in the frame as it came: a [`Json`](crate::Json), a `serde_json::Value`, a
-//! `&str` or `format_args!`. Nothing checks that such text is JSON.
+//! Every frame that Wharf makes begins with `"jsonrpc"`, then `"id"`, then the rest, on one line if
+//! its parts are. Parts are JSON text, so that a value of another program stands in the frame as it
+//! came: a [`Json`](crate::Json), a `serde_json::Value`, a `&str` or `format_args!`. Nothing checks
+//! that such text is JSON.
 //!
-//! Frames of other programs are read by `wharf_host::frame`, which finds the members of JSON-RPC and of ACP in one pass.
+//! Frames of other programs are read by `wharf_host::frame`, which finds the members of JSON-RPC
+//! and of ACP in one pass.
 
 pub mod code;
 mod id;

@@ -8,7 +8,8 @@ use crate::{Json, Kind};
 pub struct Salvaged {
     /// Each `id`, in its spelling.
     pub ids: Vec<String>,
-    /// True if it has a `method`: a request or a notification, unless it may be an answer all the same.
+    /// True if it has a `method`: a request or a notification, unless it may be an answer all the
+    /// same.
     pub has_method: bool,
     /// True if its `method` is the empty text, which some libraries write into answers.
     has_empty_method: bool,
@@ -33,7 +34,8 @@ impl Salvaged {
     }
 }
 
-/// Returns the id under which a line is refused, as JSON text: that of its request if it is one message, else `null`.
+/// Returns the id under which a line is refused, as JSON text: that of its request if it is one
+/// message, else `null`.
 pub fn refused_id(messages: &[Salvaged]) -> &[u8] {
     match messages {
         [Salvaged { ids, has_method: true, .. }] if ids.len() == 1 => ids[0].as_bytes(),
@@ -44,8 +46,8 @@ pub fn refused_id(messages: &[Salvaged]) -> &[u8] {
 /// The bytes at the beginning of a line over the limit that are kept to find its request.
 pub const HEAD_BYTES: usize = 4 << 10;
 
-/// Searches the first bytes of a line whose rest is lost. Returns only messages that show a request with its id, or an answer
-/// with its id. An id at the very end may be cut off and does not count.
+/// Searches the first bytes of a line whose rest is lost. Returns only messages that show a request
+/// with its id, or an answer with its id. An id at the very end may be cut off and does not count.
 pub fn salvage_head(head: &[u8]) -> Vec<Salvaged> {
     // The last byte is part of the cut token, if there is one.
     let mut found = walk_messages(head, head.len());
@@ -53,9 +55,10 @@ pub fn salvage_head(head: &[u8]) -> Vec<Salvaged> {
     found
 }
 
-/// Searches `id` and `method` among the outermost members of a line that may be cut off or otherwise malformed. Returns one
-/// entry for each message of a batch, and for each of several messages that follow one another without other text. A batch
-/// ends at text that is no JSON: what follows may be an echo for debugging.
+/// Searches `id` and `method` among the outermost members of a line that may be cut off or
+/// otherwise malformed. Returns one entry for each message of a batch, and for each of several
+/// messages that follow one another without other text. A batch ends at text that is no JSON: what
+/// follows may be an echo for debugging.
 pub fn salvage(line: &[u8]) -> Vec<Salvaged> {
     walk_messages(line, usize::MAX)
 }
@@ -85,8 +88,9 @@ fn walk_messages(line: &[u8], cut: usize) -> Vec<Salvaged> {
     }
 }
 
-/// Returns the place behind the item of a batch that begins at `at` and is no message. Returns `None` if the item is not JSON, or
-/// is not followed by a comma: then no further message of the batch can be told from other text.
+/// Returns the place behind the item of a batch that begins at `at` and is no message. Returns
+/// `None` if the item is not JSON, or is not followed by a comma: then no further message of the
+/// batch can be told from other text.
 fn skip_batch_item(line: &[u8], at: usize) -> Option<usize> {
     let end = skip_value(line, at);
     let comma = skip_space(line, end);
@@ -94,7 +98,8 @@ fn skip_batch_item(line: &[u8], at: usize) -> Option<usize> {
     is_item.then_some(comma + 1)
 }
 
-/// Collects the members of the message whose members begin at `at`. Sets `end` to the place behind it.
+/// Collects the members of the message whose members begin at `at`. Sets `end` to the place behind
+/// it.
 fn walk_members(line: &[u8], mut at: usize, cut: usize, end: &mut usize) -> Salvaged {
     let mut found = Salvaged::default();
     while at < line.len() {

@@ -1,4 +1,5 @@
-//! Answers that Wharf makes from an agent's: members that it does not touch stay as they came, byte for byte.
+//! Answers that Wharf makes from an agent's: members that it does not touch stay as they came, byte
+//! for byte.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -82,9 +83,9 @@ pub(super) fn initialize(agent: &Raw, id: &[u8], terminal_auth: bool) -> Result<
     Ok(result.respond(id))
 }
 
-/// Returns the list of ways to log in, if there is one. A login in a terminal runs the program that the client has
-/// configured, with more arguments. For the bridge that is `wharf acp`, which is told to run the agent; other clients
-/// cannot do it.
+/// Returns the list of ways to log in, if there is one. A login in a terminal runs the program that
+/// the client has configured, with more arguments. For the bridge that is `wharf acp`, which is
+/// told to run the agent; other clients cannot do it.
 fn auth_methods(result: Json<'_>, terminal_auth: bool) -> Result<Option<String>, ReadError> {
     let Some(methods) = result.member("authMethods")? else { return Ok(None) };
     let mut kept = Vec::new();
@@ -151,7 +152,8 @@ fn present(joined: &Joined, known: &Descriptor) -> Result<Outcome, ReadError> {
     Ok(result)
 }
 
-/// Returns the latest updates that tell the session's state, for clients that join without a replay.
+/// Returns the latest updates that tell the session's state, for clients that join without a
+/// replay.
 pub(super) fn latest(latest: &Latest) -> Vec<Bytes> {
     let frames = [&latest.commands, &latest.info, &latest.usage];
     frames.into_iter().flatten().map(|frame| frame.bytes().clone()).collect()

@@ -1,5 +1,6 @@
-//! Decides whether a client's answer to an ask is valid (rule 12.3). What the agent is told, what the log records and
-//! what the others are told is one value, so an answer that is not valid is replaced before anybody sees it.
+//! Decides whether a client's answer to an ask is valid (rule 12.3). What the agent is told, what
+//! the log records and what the others are told is one value, so an answer that is not valid is
+//! replaced before anybody sees it.
 
 use serde_json::{Value, json};
 use wharf_host::core::Raw;

@@ -27,7 +27,8 @@ pub(super) struct AttachedSession {
 #[derive(Debug)]
 pub(super) struct Attachments {
     attached: Mutex<HashMap<SessionId, AttachedSession>>,
-    /// Held while the client comes to a session or leaves one, so that the list and the session agree.
+    /// Held while the client comes to a session or leaves one, so that the list and the session
+    /// agree.
     moving: tokio::sync::Mutex<()>,
     /// True once the client is gone: a session that is attached late is detached again.
     ended: watch::Sender<bool>,

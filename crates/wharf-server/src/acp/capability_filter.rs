@@ -1,4 +1,5 @@
-//! Leaves out for a client the messages of an agent that it has not said it understands (rule 3.11).
+//! Leaves out for a client the messages of an agent that it has not said it understands (rule
+//! 3.11).
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -69,7 +70,8 @@ impl CapabilityFilter {
         !self.booleans && std::str::from_utf8(frame).is_ok_and(|text| text.contains("boolean"))
     }
 
-    /// Returns true if the client understands an update of this kind. Kinds that ACP does not have are for every client.
+    /// Returns true if the client understands an update of this kind. Kinds that ACP does not have
+    /// are for every client.
     fn knows(self, frame: &[u8]) -> bool {
         if self.notices && self.compaction && self.plans && self.subagents {
             return true;

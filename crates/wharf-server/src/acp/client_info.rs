@@ -23,11 +23,13 @@ pub(super) struct ClientInfo {
     pub(super) event_ids: bool,
     /// It understands the updates of rule 4.5.
     pub(super) multi_client_updates: bool,
-    /// Variables of its own that its agents may have (rule 8.7). Agents never see the message that they came in.
+    /// Variables of its own that its agents may have (rule 8.7). Agents never see the message that
+    /// they came in.
     pub(super) env: Arc<BTreeMap<String, String>>,
     /// It can have `wharf acp` run in a terminal, for logins there (rule 3.1).
     pub(super) terminal_auth: bool,
-    /// It only joins sessions, which have their agents: what an agent answered to another client does for it too.
+    /// It only joins sessions, which have their agents: what an agent answered to another client
+    /// does for it too.
     pub(super) joins: bool,
     /// It was connected before and has its answer to `initialize`: no agent is started for another.
     pub(super) returns: bool,
@@ -38,7 +40,8 @@ pub(super) struct ClientInfo {
 }
 
 impl ClientInfo {
-    /// Reads an `initialize`. An id that cannot be used is refused: without it the client would lose its prompts later.
+    /// Reads an `initialize`. An id that cannot be used is refused: without it the client would
+    /// lose its prompts later.
     pub(super) fn of(initialize: &[u8]) -> Result<Self, RpcError> {
         let info = Self::read(initialize).map_err(unreadable_params)?;
         let chosen = Json::parse(initialize)
@@ -50,7 +53,8 @@ impl ClientInfo {
         Ok(Self { chosen, ..info })
     }
 
-    /// A member of another type than it should have counts as absent; one that stands there twice is an error.
+    /// A member of another type than it should have counts as absent; one that stands there twice
+    /// is an error.
     fn read(initialize: &[u8]) -> Result<Self, ReadError> {
         let request = Json::parse(initialize)?;
         let text = |path: &[&str]| request.seek(path).map(|value| value.and_then(Json::text));
@@ -104,7 +108,8 @@ impl ClientInfo {
     pub(super) fn for_agent(&self) -> String {
         let mut told =
             if self.capabilities.is_object() { self.capabilities.clone() } else { json!({}) };
-        // A login in a terminal is for those who have one: who says so without the bridge has no agent to run there.
+        // A login in a terminal is for those who have one: who says so without the bridge has no
+        // agent to run there.
         if !self.terminal_auth
             && let Some(auth) = told.get_mut("auth").and_then(Value::as_object_mut)
         {

@@ -1,5 +1,6 @@
-//! One connection of an ACP client. It owns the parts that its messages need; `inbound` takes the messages in, `methods`
-//! handles them. How frames come and go is the transport's: a WebSocket and an HTTP client's streams use it alike.
+//! One connection of an ACP client. It owns the parts that its messages need; `inbound` takes the
+//! messages in, `methods` handles them. How frames come and go is the transport's: a WebSocket and
+//! an HTTP client's streams use it alike.
 
 use std::fmt;
 use std::sync::Arc;
@@ -63,7 +64,8 @@ pub(super) struct ConnectionOptions {
     pub(super) without_tools: bool,
     /// The connection's own request ids come after this number.
     pub(super) request_ids_after: u64,
-    /// The close code and reason that follow an answer which says that an agent could not be started.
+    /// The close code and reason that follow an answer which says that an agent could not be
+    /// started.
     pub(super) close_on_failed_start: Option<(u16, &'static str)>,
     pub(super) extension: Option<Arc<dyn SessionExtension>>,
     pub(super) transport: Transport,
@@ -129,7 +131,8 @@ impl Connection {
         self.app.visible_to(self.client.identity())
     }
 
-    /// Returns the client as others know it in this session: `session/attach` may say more about it than `initialize`.
+    /// Returns the client as others know it in this session: `session/attach` may say more about it
+    /// than `initialize`.
     pub(super) fn sender_in(&self, session: &SessionId) -> Sender {
         self.attachments
             .get(session)
@@ -145,7 +148,8 @@ impl Connection {
         Caller::for_connection(self.client.identity().clone(), role, self.sender_in(session))
     }
 
-    /// Returns the client's attachment to this session; `wake` if a cold session's agent is to be brought back.
+    /// Returns the client's attachment to this session; `wake` if a cold session's agent is to be
+    /// brought back.
     pub(super) fn attachment(&self, session: &SessionId, wake: bool) -> Attachment {
         let role = self.client.role();
         let elicits = self.client.info().abilities().forms;
@@ -158,7 +162,8 @@ impl Connection {
         }
     }
 
-    /// Returns how the client is present in a session; `serves` if it takes over files and terminals.
+    /// Returns how the client is present in a session; `serves` if it takes over files and
+    /// terminals.
     pub(super) fn attendance(&self, serves: bool) -> Attendance {
         let serves =
             if serves && self.client.role() == Role::Controller { Serves::Yes } else { Serves::No };
@@ -218,7 +223,8 @@ impl Connection {
         self.subscribe(join).await;
     }
 
-    /// The same because of a message that only implies it: a session that is shown already stays as it is.
+    /// The same because of a message that only implies it: a session that is shown already stays as
+    /// it is.
     pub(super) async fn subscribe_implied(&self, mut join: Join) {
         self.extend(&mut join).await;
         let session = join.view.session().clone();

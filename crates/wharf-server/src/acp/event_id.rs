@@ -7,7 +7,8 @@ use wharf_host::{ByteBudget, Entry, SessionHandle};
 
 use super::out_frame::OutFrame;
 
-/// Returns the frame with the id put in; every other byte stays, and those of a large frame are shared.
+/// Returns the frame with the id put in; every other byte stays, and those of a large frame are
+/// shared.
 pub(super) fn with_event_id(frame: &Bytes, id: EventId) -> OutFrame {
     let Some((place, text)) = place_event_id(frame, IdHolder::Params, id) else {
         return make_room(frame)
@@ -29,8 +30,8 @@ pub(super) fn answer_with_event_id(frame: &Bytes, id: EventId) -> Bytes {
     }
 }
 
-/// Returns the frame with room for an event id if its `_meta` has none: the log of an older version may hold one that is no
-/// object.
+/// Returns the frame with room for an event id if its `_meta` has none: the log of an older version
+/// may hold one that is no object.
 fn make_room(frame: &Bytes) -> Option<Bytes> {
     wrap_odd_meta(frame).ok().filter(|wrapped| wrapped != frame)
 }

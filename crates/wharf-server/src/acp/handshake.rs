@@ -1,5 +1,5 @@
-//! The upgrade to a WebSocket. The socket is made here and not by axum, whose sockets copy each message whole and do not
-//! say how much of an unfinished one they hold.
+//! The upgrade to a WebSocket. The socket is made here and not by axum, whose sockets copy each
+//! message whole and do not say how much of an unfinished one they hold.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use wharf_host::ByteBudget;
 use crate::auth::SUBPROTOCOL;
 use crate::unfinished_message::{MeteredStream, UnfinishedMessage};
 
-/// Each socket has one for as long as it lives. Clients say little at a time; thousands of them are what counts.
+/// Each socket has one for as long as it lives. Clients say little at a time; thousands of them are
+/// what counts.
 const READ_BUFFER_BYTES: usize = 4 << 10;
 
 /// A socket to a client.
@@ -34,7 +35,8 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    /// `checked` is axum's check of the request. Returns `None` if the connection cannot be upgraded.
+    /// `checked` is axum's check of the request. Returns `None` if the connection cannot be
+    /// upgraded.
     pub(super) fn new(
         checked: WebSocketUpgrade,
         extensions: &Extensions,

@@ -1,4 +1,5 @@
-//! A session's past as typed entries: chunks joined to messages, tool calls folded to their last state (rule 4.3).
+//! A session's past as typed entries: chunks joined to messages, tool calls folded to their last
+//! state (rule 4.3).
 
 use std::collections::HashMap;
 
@@ -21,13 +22,15 @@ pub(super) struct History {
     /// Prompts that were accepted and have not begun.
     prompts: HashMap<PromptId, (Value, Value)>,
     tools: HashMap<String, usize>,
-    /// Tool calls that began before this history does, as they stood then; `None` until one is needed.
+    /// Tool calls that began before this history does, as they stood then; `None` until one is
+    /// needed.
     earlier_tools: Option<HashMap<String, Value>>,
     asks: HashMap<AskId, usize>,
     plan: Option<usize>,
     /// The half of a character that the last text ended with.
     cut: CutPair,
-    /// True if an update of an older entry came after the last message, which ends it if it has no id.
+    /// True if an update of an older entry came after the last message, which ends it if it has no
+    /// id.
     is_apart: bool,
 }
 
@@ -101,8 +104,8 @@ impl History {
         }
     }
 
-    /// Reads the tool calls that began before this history, when one of them is updated in it: an update says only what
-    /// changed (rule 12.11).
+    /// Reads the tool calls that began before this history, when one of them is updated in it: an
+    /// update says only what changed (rule 12.11).
     async fn recall_tools(
         &mut self,
         cursor: &Cursor,

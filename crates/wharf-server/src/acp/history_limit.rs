@@ -1,5 +1,5 @@
-//! Limits the building of histories: a few at once over all connections, one at a time for each, none for a client that
-//! is gone.
+//! Limits the building of histories: a few at once over all connections, one at a time for each,
+//! none for a client that is gone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! One message of a client on its way to its method: its order with other messages, its limits, and its answer.
+//! One message of a client on its way to its method: its order with other messages, its limits, and
+//! its answer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -41,16 +42,17 @@ impl ClientRequest<'_> {
     }
 }
 
-/// The methods that the messages of a connection call. A module that speaks another protocol around ACP wraps a connection
-/// with methods of its own and passes the rest on.
+/// The methods that the messages of a connection call. A module that speaks another protocol around
+/// ACP wraps a connection with methods of its own and passes the rest on.
 pub(super) trait Methods: fmt::Debug + Send + Sync + 'static {
     fn connection(&self) -> &Arc<Connection>;
 
     /// Returns the session among whose messages this one keeps its order.
     fn ordered_in(&self, envelope: &Envelope<'_>) -> Option<SessionId>;
 
-    /// Returns true if the request may have to wait for an agent's start or its answer, so that others are not to wait
-    /// for it. A request that is only passed on to a running agent does not wait, and keeps its order with the prompts.
+    /// Returns true if the request may have to wait for an agent's start or its answer, so that
+    /// others are not to wait for it. A request that is only passed on to a running agent does not
+    /// wait, and keeps its order with the prompts.
     fn may_wait(&self, envelope: &Envelope<'_>) -> bool;
 
     /// Handles a request. Its turn is over when it was accepted, at the latest when it is done.

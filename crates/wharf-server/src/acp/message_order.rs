@@ -1,4 +1,5 @@
-//! The order in which messages of one connection about one session are accepted: the order in which they came.
+//! The order in which messages of one connection about one session are accepted: the order in which
+//! they came.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,13 +34,15 @@ pub(super) struct MessageTurn {
     session: SessionId,
     request: Option<Bytes>,
     before: Option<oneshot::Receiver<()>>,
-    /// True if the message is handled beside those that follow it, which need not wait for its answer.
+    /// True if the message is handled beside those that follow it, which need not wait for its
+    /// answer.
     pub(super) is_beside: bool,
     _accepted: oneshot::Sender<()>,
 }
 
 impl MessageOrder {
-    /// Takes the next place in the session's line, for the request of this id or for a notification.
+    /// Takes the next place in the session's line, for the request of this id or for a
+    /// notification.
     pub(super) fn enter(
         self: &Arc<Self>,
         session: &SessionId,

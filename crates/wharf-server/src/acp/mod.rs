@@ -114,7 +114,8 @@ pub(crate) struct ListQuery {
     filter: methods::ListFilter,
 }
 
-/// `GET /acp/sessions`: the sessions of one agent as `session/list` has them, for amux clients that have no connection.
+/// `GET /acp/sessions`: the sessions of one agent as `session/list` has them, for amux clients that
+/// have no connection.
 pub(crate) async fn list_sessions(
     State(app): State<App>,
     Extension(identity): Extension<Identity>,
@@ -176,7 +177,8 @@ fn upgrade_to_socket(
     response
 }
 
-/// The variables that the agent's adapter names: a bridge sends its own values of these, and of no others (rule 8.7).
+/// The variables that the agent's adapter names: a bridge sends its own values of these, and of no
+/// others (rule 8.7).
 fn wanted_variables(app: &App, agent: &str) -> Option<HeaderValue> {
     let adapters = app.host.config().adapters();
     let names = adapters.variable_names(&adapters.find(agent, None, &BTreeMap::new()).ok()?);

@@ -1,4 +1,5 @@
-//! Event → wire: one task that merges the sessions a client watches with its answers, in order, at the client's pace.
+//! Event → wire: one task that merges the sessions a client watches with its answers, in order, at
+//! the client's pace.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +26,8 @@ pub(super) enum Out {
     },
     /// Show a session from now on.
     Join(Box<Join>),
-    /// The same because of a message that only implies it: a session that is shown already stays as it is.
+    /// The same because of a message that only implies it: a session that is shown already stays as
+    /// it is.
     Implied(Box<Join>),
     /// The same for a client that comes back with the last event that it had.
     Rejoin(Box<Join>),
@@ -65,7 +67,8 @@ pub(super) struct Writer<W> {
     pub(super) watched: Vec<Subscription>,
     pub(super) shown: Arc<ShownUpTo>,
     pub(super) client: ClientId,
-    /// Messages past the log for sessions whose join is still on its way: a client is attached before it is shown.
+    /// Messages past the log for sessions whose join is still on its way: a client is attached
+    /// before it is shown.
     pub(super) early: Vec<LaneMessage>,
     pub(super) buffers: Arc<ByteBudget>,
 }
@@ -237,7 +240,8 @@ impl<W: Wire> Writer<W> {
             self.watched.push(old);
             return result;
         }
-        // Attaching again replaces the attachment. What a client that came back has still to get stays to be shown.
+        // Attaching again replaces the attachment. What a client that came back has still to get
+        // stays to be shown.
         if let Some(at) = self.find(new.session()) {
             let mut old = self.watched.swap_remove(at);
             new.later = std::mem::take(&mut old.later);
@@ -266,8 +270,8 @@ impl<W: Wire> Writer<W> {
             .position(|watched| !watched.has_left() && watched.session() == session)
     }
 
-    /// Shows a session no longer. Still answers the request that joined it, and prompts that end before `until`, where
-    /// another view takes over.
+    /// Shows a session no longer. Still answers the request that joined it, and prompts that end
+    /// before `until`, where another view takes over.
     async fn part(&mut self, mut old: Subscription, until: Option<Seq>) -> Result<(), Closed> {
         if let Some((_, answer)) = old.answer.take() {
             self.wire.feed(FrameOrigin::Answer(old.session()), answer).await?;
@@ -282,7 +286,8 @@ impl<W: Wire> Writer<W> {
         Ok(())
     }
 
-    /// Looks again at sessions for which something has changed, and says what was only waiting for that.
+    /// Looks again at sessions for which something has changed, and says what was only waiting for
+    /// that.
     async fn revisit(
         &mut self,
         changed: impl Fn(&mut Subscription, Gate) -> bool,

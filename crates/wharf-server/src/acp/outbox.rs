@@ -1,4 +1,5 @@
-//! The way out for the inbound half of a connection: messages for the task that writes to the client.
+//! The way out for the inbound half of a connection: messages for the task that writes to the
+//! client.
 
 use std::sync::Arc;
 

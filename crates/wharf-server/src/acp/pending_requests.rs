@@ -1,5 +1,6 @@
-//! Requests that have no answer yet, in both directions: the client's prompts and the messages that were passed on for
-//! it, and the questions that the client has to answer. Besides, what past answers said: logins and terminals.
+//! Requests that have no answer yet, in both directions: the client's prompts and the messages that
+//! were passed on for it, and the questions that the client has to answer. Besides, what past
+//! answers said: logins and terminals.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,8 @@ const MAX_TERMINALS: usize = 256;
 /// The newest logins that are kept for later agents: more than an agent has ways to log in.
 const MAX_LOGINS: usize = 8;
 
-/// Shared by the two halves of a connection: a prompt is noted before it is submitted, so its end finds it here.
+/// Shared by the two halves of a connection: a prompt is noted before it is submitted, so its end
+/// finds it here.
 #[derive(Debug, Default)]
 pub(super) struct PendingRequests {
     pending: Mutex<Pending>,
@@ -22,8 +24,8 @@ pub(super) struct PendingRequests {
 
 #[derive(Debug, Default)]
 struct Pending {
-    /// The requests (their ids as JSON text) that each prompt is to be answered to, and its session. More than one if
-    /// a prompt was submitted again under its idempotency key.
+    /// The requests (their ids as JSON text) that each prompt is to be answered to, and its
+    /// session. More than one if a prompt was submitted again under its idempotency key.
     prompts: HashMap<PromptId, (SessionId, Vec<Bytes>)>,
     /// Requests that were passed on to the agent of a session.
     forwards: HashMap<Bytes, ForwardedRequest>,
@@ -141,8 +143,8 @@ impl PendingRequests {
         self.lock().forwards.get(request).map(|forward| forward.session.clone())
     }
 
-    /// Takes a request that was passed on and has its answer now. A request that is never answered stays until the
-    /// connection ends.
+    /// Takes a request that was passed on and has its answer now. A request that is never answered
+    /// stays until the connection ends.
     pub(super) fn settle_forward(&self, request: &[u8]) -> Option<ForwardedRequest> {
         self.lock().forwards.remove(request)
     }
@@ -172,7 +174,8 @@ impl PendingRequests {
         id
     }
 
-    /// The same under the number of the session's ask. The connection's own ids must come after all such numbers.
+    /// The same under the number of the session's ask. The connection's own ids must come after all
+    /// such numbers.
     pub(super) fn ask_as(&self, id: u64, asked: Asked) -> u64 {
         self.lock().asks.insert(id, asked);
         id
@@ -206,7 +209,8 @@ impl PendingRequests {
         self.lock().asks.insert(request, asked);
     }
 
-    /// Takes the questions that are settled elsewhere and returns their ids: a client that loaded twice has two.
+    /// Takes the questions that are settled elsewhere and returns their ids: a client that loaded
+    /// twice has two.
     pub(super) fn withdraw(&self, session: &SessionId, what: What) -> Vec<u64> {
         let mut pending = self.lock();
         let copies = pending

@@ -1,4 +1,5 @@
-//! The queue as a client is told of it: `queue_changed`, with the state after the last event that it was shown.
+//! The queue as a client is told of it: `queue_changed`, with the state after the last event that
+//! it was shown.
 
 use std::time::Duration;
 

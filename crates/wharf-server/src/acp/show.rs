@@ -18,8 +18,8 @@ use super::subscription::Subscription;
 use super::view::{Shown, View};
 use super::wire::{Again, Closed, FrameOrigin, Gate, Wire};
 
-/// With more messages past the log waiting in one session, the client is not reading, or has left a stream unread for too
-/// long.
+/// With more messages past the log waiting in one session, the client is not reading, or has left a
+/// stream unread for too long.
 const MAX_WAITING_MESSAGES: usize = 1024;
 
 impl<W: Wire> Writer<W> {
@@ -38,7 +38,8 @@ impl<W: Wire> Writer<W> {
         let pause = watched.pause();
         for entry in batch.entries() {
             if pause.is_some_and(|at| entry.seq > at) {
-                // The answer or the asks that stand here go out first; the rest of the batch is read again after them.
+                // The answer or the asks that stand here go out first; the rest of the batch is
+                // read again after them.
                 watched.cursor.go_to(entry.seq);
                 break;
             }
@@ -85,8 +86,8 @@ impl<W: Wire> Writer<W> {
         Ok(())
     }
 
-    /// Answers the client's prompts that have ended, while the rest waits for somebody to read the session's stream or
-    /// is not watched any more.
+    /// Answers the client's prompts that have ended, while the rest waits for somebody to read the
+    /// session's stream or is not watched any more.
     pub(super) async fn answer_prompts(&mut self, at: usize, batch: &Batch) -> Result<(), Closed> {
         let watched = &self.watched[at];
         for entry in batch.entries().iter().filter(|entry| !watched.is_past_leaving(entry.seq)) {
@@ -102,7 +103,8 @@ impl<W: Wire> Writer<W> {
         Ok(())
     }
 
-    /// A session cannot be read any more. Its prompts are answered, since nothing else will answer them (rule 7.6).
+    /// A session cannot be read any more. Its prompts are answered, since nothing else will answer
+    /// them (rule 7.6).
     pub(super) async fn give_up(&mut self, at: usize, error: &ReadError) -> Result<(), Closed> {
         let gone = self.watched.swap_remove(at);
         if !gone.has_left() {
@@ -114,7 +116,8 @@ impl<W: Wire> Writer<W> {
         Ok(())
     }
 
-    /// Says what was only waiting for the cursor: the answer, then open asks, then what came past the log.
+    /// Says what was only waiting for the cursor: the answer, then open asks, then what came past
+    /// the log.
     pub(super) async fn settle(&mut self, watched: &mut Subscription) -> Result<(), Closed> {
         if watched.has_left() {
             return Ok(());
@@ -151,7 +154,8 @@ impl<W: Wire> Writer<W> {
     /// Takes a message past the log, which keeps its order with the log.
     pub(super) async fn direct(&mut self, message: LaneMessage) -> Result<(), Closed> {
         let Some(at) = self.find(&message.session) else {
-            // Answers reach a client also after it left the session. Anything else is for a session whose join is on its way.
+            // Answers reach a client also after it left the session. Anything else is for a session
+            // whose join is on its way.
             if let Direct::Frame(frame) = &message.direct
                 && is_answer(frame)
             {

@@ -1,5 +1,6 @@
-//! How far each watched session has been shown to a client, and how far a second ago: a cancel means the turn that the
-//! client could see, and not the one behind a turn of its own that has just ended.
+//! How far each watched session has been shown to a client, and how far a second ago: a cancel
+//! means the turn that the client could see, and not the one behind a turn of its own that has just
+//! ended.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use wharf_host::core::{Seq, SessionId};
 
-/// A client may take this long to learn of an event that was sent to it, and the host to hear the reply.
+/// A client may take this long to learn of an event that was sent to it, and the host to hear the
+/// reply.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
 /// Positions are kept at this distance, so that a fast stream costs little.
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
@@ -42,7 +44,8 @@ impl ShownUpTo {
         self.lock().entry(session.clone()).or_insert_with(new);
     }
 
-    /// Notes that the client joins and is shown the events after `start`; those up to `history` are past for it.
+    /// Notes that the client joins and is shown the events after `start`; those up to `history` are
+    /// past for it.
     pub(super) fn join(&self, session: &SessionId, start: Seq, history: Seq, at: Instant) {
         let mut shown = self.lock();
         let new = || Progress {
@@ -88,14 +91,16 @@ impl ShownUpTo {
         self.lock().get(session).and_then(|progress| progress.shown)
     }
 
-    /// Returns the last event that the client knows: shown, or before its joining. `None` if it has not joined yet.
+    /// Returns the last event that the client knows: shown, or before its joining. `None` if it has
+    /// not joined yet.
     pub(super) fn seen(&self, session: &SessionId) -> Option<Seq> {
         self.lock()
             .get(session)
             .map(|progress| progress.shown.unwrap_or_default().max(progress.start))
     }
 
-    /// Returns the last event that had been shown a second before `at`, or that was history when the client joined.
+    /// Returns the last event that had been shown a second before `at`, or that was history when
+    /// the client joined.
     pub(super) fn settled(&self, session: &SessionId, at: Instant) -> Option<Seq> {
         self.lock().get(session).map(|progress| progress.settled(at))
     }
@@ -152,7 +157,8 @@ mod tests {
         let session = SessionId::new("s");
         let start = Instant::now();
         shown.arrive(&session, Seq(5), start);
-        // Its own turn ends in event 8, before the session is shown to it: a cancel now was meant for that turn.
+        // Its own turn ends in event 8, before the session is shown to it: a cancel now was meant
+        // for that turn.
         assert_eq!(
             (shown.seen(&session), shown.settled(&session, start)),
             (Some(Seq(5)), Some(Seq(5)))

@@ -1,4 +1,5 @@
-//! One session that a client watches: how far it was shown, and which messages wait for the cursor, the client or its stream.
+//! One session that a client watches: how far it was shown, and which messages wait for the cursor,
+//! the client or its stream.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,8 +13,8 @@ use super::outbound::Join;
 use super::view::View;
 use super::wire::Gate;
 
-/// How long answers wait for a stream that nobody reads before they go out on the connection's. A client that lost its
-/// stream is back within this; what it then gets is in order.
+/// How long answers wait for a stream that nobody reads before they go out on the connection's. A
+/// client that lost its stream is back within this; what it then gets is in order.
 pub(super) const UNREAD_STREAM_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -33,7 +34,8 @@ pub(super) struct Subscription {
     pub(super) only_news: bool,
     /// Events up to here were shown before this subscription began.
     skipped: Seq,
-    /// Looks for the ends of the client's prompts while nobody reads the session's stream, or after it left.
+    /// Looks for the ends of the client's prompts while nobody reads the session's stream, or after
+    /// it left.
     scout: Option<Cursor>,
     left: Option<Left>,
     joined_at: Moment,
@@ -81,7 +83,8 @@ impl Subscription {
         }
     }
 
-    /// Returns true if the client has had this event before. Answers and withdrawals of requests are given all the same.
+    /// Returns true if the client has had this event before. Answers and withdrawals of requests
+    /// are given all the same.
     pub(super) fn skips(&self, entry: &Entry) -> bool {
         entry.seq <= self.skipped
             && matches!(
@@ -99,7 +102,8 @@ impl Subscription {
         self.answer = new.answer.map(|(at, answer)| (at.max(head), answer));
         self.hold = new.hold;
         self.asks = new.asks.map(|(at, mut asks)| {
-            // An ask that is still to come is asked when it comes, and one that was resolved since not at all.
+            // An ask that is still to come is asked when it comes, and one that was resolved since
+            // not at all.
             asks.retain(|ask| {
                 self.is_past(Seq(ask.id.0)) && (!self.is_past(at) || self.view.knows_open(ask))
             });
@@ -118,7 +122,8 @@ impl Subscription {
             && self.cursor.is_behind()
     }
 
-    /// Shows no more, from `until` on because another view does. True while the client is owed the ends of prompts.
+    /// Shows no more, from `until` on because another view does. True while the client is owed the
+    /// ends of prompts.
     pub(super) fn leave(&mut self, until: Option<Seq>) -> bool {
         (self.left, self.rejoined, self.held_until) = (Some(Left { until }), false, None);
         self.scout.get_or_insert_with(|| self.cursor.clone());
@@ -169,7 +174,8 @@ impl Subscription {
         self.cursor.position() >= seq
     }
 
-    /// The answer, if it is time for it: when all before it is out, or when there is no stream for what is before it.
+    /// The answer, if it is time for it: when all before it is out, or when there is no stream for
+    /// what is before it.
     pub(super) fn answer_due(&mut self, gate: Gate) -> Option<OutFrame> {
         let first = match gate {
             Gate::Closed { since: None } => true,
@@ -207,7 +213,8 @@ impl Subscription {
         is_free && gate.lets_through() && self.is_past(self.view.history())
     }
 
-    /// The gate may have changed. A stream of its own says that the client has the session (rule 6.1).
+    /// The gate may have changed. A stream of its own says that the client has the session (rule
+    /// 6.1).
     pub(super) fn gate_changed(&mut self, gate: Gate) -> bool {
         if gate.is_own() && self.left.is_none() {
             self.held_until = None;

@@ -1,4 +1,5 @@
-//! Terminals in tool calls, for clients that cannot show them: only the client that made a terminal can (rule 3.8).
+//! Terminals in tool calls, for clients that cannot show them: only the client that made a terminal
+//! can (rule 3.8).
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -12,8 +13,8 @@ pub(super) fn may_show(kind: UpdateKind, frame: &[u8]) -> bool {
     matches!(kind, UpdateKind::ToolCall | UpdateKind::ToolCallUpdate) && mentions_terminal(frame)
 }
 
-/// Returns the frame as a client sees it that has made the terminals for which `own` is true; `None` if the client needs
-/// no part of it.
+/// Returns the frame as a client sees it that has made the terminals for which `own` is true;
+/// `None` if the client needs no part of it.
 pub(super) fn for_client(frame: &Bytes, own: impl Fn(&str) -> bool) -> Option<Bytes> {
     let shown = match shown_call(frame) {
         Ok(Some(shown)) => shown,
@@ -72,8 +73,8 @@ fn instead_of(meta: &Value) -> impl Iterator<Item = &str> {
         .filter_map(Value::as_str)
 }
 
-/// Returns true if the agent runs the terminal itself and tells its output in `_meta`, as codex does: no client made it, and
-/// every client can show it.
+/// Returns true if the agent runs the terminal itself and tells its output in `_meta`, as codex
+/// does: no client made it, and every client can show it.
 fn is_agents_own(id: &str, meta: &Value) -> bool {
     meta["terminal_info"]["terminal_id"] == id
 }

@@ -1,5 +1,6 @@
-//! The agent of a connection that has no session yet: it answers `initialize`, logins and other requests without a
-//! session, and becomes the agent of the first session that it can serve (rule 3.2).
+//! The agent of a connection that has no session yet: it answers `initialize`, logins and other
+//! requests without a session, and becomes the agent of the first session that it can serve (rule
+//! 3.2).
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,7 +48,8 @@ impl UnboundAgent {
         self.host.introduced(&self.adapter)
     }
 
-    /// Asks the agent what it says of itself. An agent that had to be started for that waits for its session.
+    /// Asks the agent what it says of itself. An agent that had to be started for that waits for
+    /// its session.
     pub(super) async fn introduce(
         &self,
         client: &ClientProfile,
@@ -65,8 +67,8 @@ impl UnboundAgent {
         Ok(response)
     }
 
-    /// Asks the agent that waits. If there is none, the session that `own_session` returns has the agent to ask; if there
-    /// is no such session, an agent is started (rule 12.15).
+    /// Asks the agent that waits. If there is none, the session that `own_session` returns has the
+    /// agent to ask; if there is no such session, an agent is started (rule 12.15).
     pub(super) async fn ask(
         &self,
         client: &ClientProfile,
@@ -111,7 +113,8 @@ impl UnboundAgent {
             .replace(cwd.to_owned());
     }
 
-    /// Takes the agent that waits; `None` if it cannot serve a session in this directory, in which case it ends.
+    /// Takes the agent that waits; `None` if it cannot serve a session in this directory, in which
+    /// case it ends.
     pub(super) async fn take_for(&self, cwd: &Path) -> Option<PrestartedAgent> {
         let waiting = self.waiting.lock().await.take();
         waiting.filter(|agent| agent.can_serve(cwd))
@@ -122,7 +125,8 @@ impl UnboundAgent {
         self.waiting.lock().await.take();
     }
 
-    /// Returns where an agent without a session is started: where the client last wanted a session, or says that it works.
+    /// Returns where an agent without a session is started: where the client last wanted a session,
+    /// or says that it works.
     fn place(&self, client: &ClientProfile) -> Option<PathBuf> {
         let last = self.last_cwd.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let workspaces = self.host.workspaces();
@@ -131,7 +135,8 @@ impl UnboundAgent {
         let place = last
             .or_else(|| client.info().cwd)
             .filter(|place| workspaces.allows_path(&scope, place));
-        // A client with one workspace is there if nowhere else; otherwise the host's own directory would be the place.
+        // A client with one workspace is there if nowhere else; otherwise the host's own directory
+        // would be the place.
         place.or_else(|| {
             scope
                 .only_workspace()

@@ -1,4 +1,5 @@
-//! Requests of one connection that run beside the others: how many there may be, and how large all together.
+//! Requests of one connection that run beside the others: how many there may be, and how large all
+//! together.
 
 use wharf_host::frame::Envelope;
 use wharf_host::{RequestLimit, RequestPermit};
@@ -24,8 +25,8 @@ impl UnderWay {
         Self(RequestLimit::new(MAX_REQUESTS, MAX_LARGE_REQUESTS, frame))
     }
 
-    /// Takes a permit for a message of so many bytes, to be held until its answer is on its way. No caller waits for
-    /// one: cancels and answers come the same way, and must get through.
+    /// Takes a permit for a message of so many bytes, to be held until its answer is on its way. No
+    /// caller waits for one: cancels and answers come the same way, and must get through.
     pub(super) fn take(&self, bytes: usize) -> Result<RequestPermit, RpcError> {
         self.0.try_acquire(bytes).ok_or_else(RpcError::too_many_requests)
     }

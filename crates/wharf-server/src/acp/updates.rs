@@ -1,5 +1,5 @@
-//! The updates that tell one client of what others do (rule 4.5). Each carries its tag twice, since the drafts and the
-//! field disagree about the name of the tag.
+//! The updates that tell one client of what others do (rule 4.5). Each carries its tag twice, since
+//! the drafts and the field disagree about the name of the tag.
 
 use std::borrow::Cow;
 
@@ -31,7 +31,8 @@ pub(super) fn prompt_preview(prompt: &Raw) -> String {
     prompt_text(prompt).chars().take(MAX_PREVIEW_CHARS).collect()
 }
 
-/// Returns a message that this client alone is to see: ACP's own update if the client understands it, else an extension.
+/// Returns a message that this client alone is to see: ACP's own update if the client understands
+/// it, else an extension.
 pub(super) fn notice(
     session: &SessionId,
     understood: CapabilityFilter,
@@ -68,8 +69,8 @@ pub(super) fn turn_complete(session: &SessionId, end: &PromptEnd) -> Bytes {
     update(session, "turn_complete", json!({ "stopReason": stop_reason(end) }))
 }
 
-/// Tells of the end of an ask, in the words for its kind. `request` is the number under which the client knows the request; it
-/// is also told the answer itself then.
+/// Tells of the end of an ask, in the words for its kind. `request` is the number under which the
+/// client knows the request; it is also told the answer itself then.
 pub(super) fn ask_resolved(
     session: &SessionId,
     ask: &Ask,

@@ -32,7 +32,8 @@ pub(super) struct View {
     /// Events up to here are history: shown as such, and asks in them are not asked again.
     history: Seq,
     turn: TurnSeen,
-    /// The prompt whose turn began last, and those that have not begun: their end is not the end of a turn.
+    /// The prompt whose turn began last, and those that have not begun: their end is not the end of
+    /// a turn.
     newest: Option<PromptId>,
     waiting: BTreeSet<PromptId>,
     /// True if the client fills in forms: others are not asked to.
@@ -40,8 +41,8 @@ pub(super) struct View {
     /// True if the client wants the updates that tell of other clients.
     multi: bool,
     pub(super) event_ids: bool,
-    /// Adds frames of another protocol. Such a client is also told of its own turns, of what others did in the past, and
-    /// of asks by their numbers.
+    /// Adds frames of another protocol. Such a client is also told of its own turns, of what others
+    /// did in the past, and of asks by their numbers.
     extension: Option<Box<dyn ViewExtension>>,
     pub(super) understood: CapabilityFilter,
     /// The asks that are open as far as this view goes.
@@ -253,7 +254,8 @@ impl View {
         at > self.history
     }
 
-    /// Returns the frame of an event that is shown in the same way at any time: the log alone can give it again.
+    /// Returns the frame of an event that is shown in the same way at any time: the log alone can
+    /// give it again.
     pub(super) fn plain(entry: &Entry, understood: CapabilityFilter) -> Option<Bytes> {
         if let Event::Agent(AgentEvent::Updated { update, frame, .. }) = &entry.event
             && Self::is_plain(entry)
@@ -288,7 +290,8 @@ impl View {
             .collect()
     }
 
-    /// Returns the responses to all prompts that have not been answered, for a session that is gone.
+    /// Returns the responses to all prompts that have not been answered, for a session that is
+    /// gone.
     pub(super) fn answer_all(&self) -> Vec<Bytes> {
         let owed = self.ledger.owed(&self.session).into_iter();
         owed.flat_map(|prompt| self.answers(&prompt, &PromptEnd::SessionEnded, None))
@@ -426,7 +429,8 @@ impl View {
         Shown::Frames(frames)
     }
 
-    /// Returns the request for an open ask, with an id of this connection. A client that cannot answer is not asked.
+    /// Returns the request for an open ask, with an id of this connection. A client that cannot
+    /// answer is not asked.
     pub(super) fn ask(&mut self, ask: &Ask) -> Option<Bytes> {
         self.asks.insert(ask.id, ask.clone());
         let able = match ask.kind {
@@ -464,8 +468,8 @@ impl View {
             .map(rpc::cancel_request)
     }
 
-    /// Returns a message of the agent for this client alone, as the client is to see it. If it answers a request that was
-    /// passed on, that request is settled.
+    /// Returns a message of the agent for this client alone, as the client is to see it. If it
+    /// answers a request that was passed on, that request is settled.
     pub(super) fn passed(&self, frame: Bytes) -> Bytes {
         if let Ok(envelope) = frame::scan(&frame)
             && let (FrameKind::Result | FrameKind::Error, Some(id)) = (envelope.kind, envelope.id)
@@ -490,8 +494,8 @@ impl View {
         }
     }
 
-    /// The agent's echo of a running prompt is for its sender only and no part of the history: the prompt itself is
-    /// shown instead (rule 4.5). Outside a turn it is news like any other.
+    /// The agent's echo of a running prompt is for its sender only and no part of the history: the
+    /// prompt itself is shown instead (rule 4.5). Outside a turn it is news like any other.
     fn echo(&self, frame: &Raw, live: bool) -> Shown {
         match self.turn {
             TurnSeen::Own if live => Shown::Frame(frame.bytes().clone()),
@@ -525,8 +529,8 @@ pub(super) fn response(
     }
 }
 
-/// Returns an error of the agent with the end of its stderr in `error.data.stderr`. Data of the agent's own that is not an
-/// object, or that has such a member, stays as it is.
+/// Returns an error of the agent with the end of its stderr in `error.data.stderr`. Data of the
+/// agent's own that is not an object, or that has such a member, stays as it is.
 fn with_stderr(frame: &Bytes, stderr: &str) -> Bytes {
     let Ok(answer) = Json::parse(frame) else { return frame.clone() };
     let data = answer.at(&["error", "data"]).ok().flatten();

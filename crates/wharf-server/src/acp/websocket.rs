@@ -33,8 +33,8 @@ const POLICY_CLOSE_CODE: u16 = 1008;
 const INTERNAL_ERROR_CLOSE_CODE: u16 = 1011;
 /// How long a client whose token has ended may take to hear of it.
 const FAREWELL_TIMEOUT: Duration = Duration::from_millis(300);
-/// A message that is larger goes out in fragments of this size. The WebSocket library copies what it is given, so this
-/// is about what a client that does not read costs besides shared bytes.
+/// A message that is larger goes out in fragments of this size. The WebSocket library copies what
+/// it is given, so this is about what a client that does not read costs besides shared bytes.
 const FRAGMENT_BYTES: usize = 64 << 10;
 
 /// Serves a connection to its end.
@@ -57,7 +57,8 @@ pub(super) async fn run<M: Methods>(
         let app = app.clone();
         let identity = identity.clone();
         async move {
-            // The loop below says farewell to one who reads; one who does not is cut off, whatever waits for it.
+            // The loop below says farewell to one who reads; one who does not is cut off, whatever
+            // waits for it.
             let over = async {
                 wait_for_end(&app, &identity).await;
                 tokio::time::sleep(FAREWELL_TIMEOUT).await;
@@ -121,7 +122,8 @@ pub(super) async fn run<M: Methods>(
     drop(unfinished.finish());
     methods.leave().await;
     drop((methods, connection));
-    // The writer ends when the last outbox is gone; what the client still takes in a moment, it gets.
+    // The writer ends when the last outbox is gone; what the client still takes in a moment, it
+    // gets.
     if !writer.is_finished()
         && tokio::time::timeout(Duration::from_secs(1), &mut writer).await.is_err()
     {

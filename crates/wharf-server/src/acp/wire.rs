@@ -9,7 +9,8 @@ use super::out_frame::OutFrame;
 #[derive(Debug)]
 pub(super) struct Closed;
 
-/// The origin of a message. Where there are streams, it decides the stream and the message's id there.
+/// The origin of a message. Where there are streams, it decides the stream and the message's id
+/// there.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FrameOrigin<'a> {
     /// Of no session: answers to requests that named none.

@@ -1,6 +1,7 @@
 //! An agent as a caller (rule 10.1): it sees its own session and the sessions that it started.
 //!
-//! Deny by default: this file lists the routes that agents may use, and each use case checks what an agent may do there.
+//! Deny by default: this file lists the routes that agents may use, and each use case checks what
+//! an agent may do there.
 
 use axum::http::Method;
 use wharf_host::AgentToken;
@@ -10,8 +11,8 @@ use super::identity::{Access, Identity};
 use super::scope::Scope;
 
 impl Identity {
-    /// Returns the identity of an agent, whatever else it shows. It is an observer; use cases that delegation allows to
-    /// agents check that themselves.
+    /// Returns the identity of an agent, whatever else it shows. It is an observer; use cases that
+    /// delegation allows to agents check that themselves.
     pub(crate) fn for_agent(badge: AgentToken) -> Self {
         let token = Some(badge.session().as_str().into());
         Self {

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use subtle::{Choice, ConstantTimeEq};
 
-/// Tokens are 260 random bits: a plain hash is enough, there is nothing to guess that salt or slowness would protect.
+/// Tokens are 260 random bits: a plain hash is enough, there is nothing to guess that salt or
+/// slowness would protect.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(super) struct Digest(blake3::Hash);

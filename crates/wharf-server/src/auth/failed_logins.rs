@@ -1,5 +1,5 @@
-//! Counts wrong tokens and codes by address: a client that keeps guessing is told to wait. Right tokens are always taken,
-//! since all programs of a machine share an address.
+//! Counts wrong tokens and codes by address: a client that keeps guessing is told to wait. Right
+//! tokens are always taken, since all programs of a machine share an address.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,7 +44,8 @@ pub(crate) struct FailedLogins {
 }
 
 impl FailedLogins {
-    /// `limit` is the number of failures that a source may have in a minute (`limits.failed_logins`).
+    /// `limit` is the number of failures that a source may have in a minute
+    /// (`limits.failed_logins`).
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,

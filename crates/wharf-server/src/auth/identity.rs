@@ -55,24 +55,28 @@ impl FromStr for Access {
     }
 }
 
-/// The caller of a request. `guard` puts it into the extensions of every request that it lets through.
+/// The caller of a request. `guard` puts it into the extensions of every request that it lets
+/// through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The id of the token that was shown: [`Identity::HOST`] for the host's own one, `tok_…` for one that was made
-    /// with `wharf token create`. `None`: our own user over the local socket, without a token.
+    /// The id of the token that was shown: [`Identity::HOST`] for the host's own one, `tok_…` for
+    /// one that was made with `wharf token create`. `None`: our own user over the local socket,
+    /// without a token.
     pub token: Option<Arc<str>>,
     pub access: Access,
     pub scope: Scope,
 }
 
 impl Identity {
-    /// Stands for the token in the file `token`. No other token can have this id: theirs begin with `tok_`.
+    /// Stands for the token in the file `token`. No other token can have this id: theirs begin with
+    /// `tok_`.
     pub const HOST_TOKEN_ID: &str = "host";
 
     /// Our own user over the local socket.
     pub const LOCAL: Self = Self { token: None, access: Access::Admin, scope: Scope::Host };
 
-    /// Returns true if the caller may change the host itself. Its scope must be the whole host, whatever its role.
+    /// Returns true if the caller may change the host itself. Its scope must be the whole host,
+    /// whatever its role.
     pub fn is_admin(&self) -> bool {
         self.access == Access::Admin && self.scope == Scope::Host
     }
@@ -86,7 +90,8 @@ impl Identity {
         })
     }
 
-    /// Returns the highest role that the caller may have in a session; it may ask for less (rule 4.8).
+    /// Returns the highest role that the caller may have in a session; it may ask for less (rule
+    /// 4.8).
     pub const fn role(&self) -> Role {
         match self.access {
             Access::Observer => Role::Observer,

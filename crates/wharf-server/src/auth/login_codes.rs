@@ -1,4 +1,5 @@
-//! One-time codes, with which the web page gets a login without a person copying a token (rule 10.2).
+//! One-time codes, with which the web page gets a login without a person copying a token (rule
+//! 10.2).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,9 +15,11 @@ use super::terms::TokenTerms;
 pub(crate) const LOGIN_CODE_LIFETIME: Duration = Duration::from_secs(120);
 /// The longest that a caller may ask for: long enough to find a phone, unlock it and scan.
 pub(crate) const MAX_LOGIN_CODE_LIFETIME: Duration = Duration::from_secs(600);
-/// Two groups of four characters of five bits: short enough to type, and with [`MAX_WRONG_GUESSES`] nothing to guess.
+/// Two groups of four characters of five bits: short enough to type, and with [`MAX_WRONG_GUESSES`]
+/// nothing to guess.
 const CODE_GROUP_CHARS: usize = 4;
-/// A code is void after so many wrong ones: the chance to guess it stays below one in a hundred million.
+/// A code is void after so many wrong ones: the chance to guess it stays below one in a hundred
+/// million.
 const MAX_WRONG_GUESSES: u32 = 10_000;
 /// Codes of one asker; the oldest is dropped for a new one.
 const MAX_CODES_PER_ASKER: usize = 4;
@@ -138,7 +141,8 @@ impl LoginCodes {
     }
 }
 
-/// Returns a code as it was made, from what a person typed: the letters that are missing in codes stand for digits.
+/// Returns a code as it was made, from what a person typed: the letters that are missing in codes
+/// stand for digits.
 fn normalize_code(text: &str) -> String {
     let typed = text
         .chars()

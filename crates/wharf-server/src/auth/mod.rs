@@ -33,10 +33,12 @@ pub use tokens_file::{NewToken, TokensFile, TokensFileError};
 
 /// The WebSocket subprotocol that is spoken.
 pub(crate) const SUBPROTOCOL: &str = "acp.v1";
-/// Browsers cannot set headers on a WebSocket: the token may come as a second subprotocol, which is never selected.
+/// Browsers cannot set headers on a WebSocket: the token may come as a second subprotocol, which is
+/// never selected.
 const TOKEN_SUBPROTOCOL_PREFIX: &str = "wharf.token.";
 
-/// Returns the token that a request carries, if any. It is never taken from the query: URLs end up in logs (rule 10.2).
+/// Returns the token that a request carries, if any. It is never taken from the query: URLs end up
+/// in logs (rule 10.2).
 ///
 /// A malformed `Authorization` header counts as an unknown token, not as a missing one.
 pub(crate) fn bearer_token(headers: &HeaderMap) -> Option<String> {
@@ -52,7 +54,8 @@ pub(crate) fn bearer_token(headers: &HeaderMap) -> Option<String> {
         .map(ToOwned::to_owned)
 }
 
-/// Returns the subprotocols that are offered beside ours. Alone they would have to be selected, and so be echoed.
+/// Returns the subprotocols that are offered beside ours. Alone they would have to be selected, and
+/// so be echoed.
 fn offered_subprotocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
     let words: Vec<&str> = offered

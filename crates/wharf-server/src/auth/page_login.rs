@@ -1,7 +1,7 @@
 //! The login of the web page: a cookie that no script can read, and a key that only the page has.
 //!
-//! Browsers send cookies to all ports of a machine, so every server there that the user opens sees them. The storage of a
-//! page is kept apart by port. Only cookie and key together are a login.
+//! Browsers send cookies to all ports of a machine, so every server there that the user opens sees
+//! them. The storage of a page is kept apart by port. Only cookie and key together are a login.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
@@ -48,8 +48,9 @@ pub(crate) fn page_token(headers: &HeaderMap) -> Option<String> {
     ))
 }
 
-/// Returns true if the browser says that our own page makes the request. A foreign `Origin` has been refused before. A
-/// request that only reads may come without one, since browsers send none then, but not from another site.
+/// Returns true if the browser says that our own page makes the request. A foreign `Origin` has
+/// been refused before. A request that only reads may come without one, since browsers send none
+/// then, but not from another site.
 pub(crate) fn is_own_page(method: &Method, headers: &HeaderMap) -> bool {
     let site = headers.get(FETCH_SITE_HEADER).map(HeaderValue::as_bytes);
     let looks = method.is_safe() && !headers.contains_key(header::UPGRADE);

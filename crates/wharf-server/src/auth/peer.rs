@@ -9,8 +9,8 @@ use wharf_host::{AgentToken, Host};
 
 use crate::listen::LISTEN_BACKLOG;
 
-/// The source of a connection. It is read when the connection is accepted: later the process or its parent may be gone,
-/// and another process may have its number.
+/// The source of a connection. It is read when the connection is accepted: later the process or its
+/// parent may be gone, and another process may have its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SocketPeer {
     /// TCP, from this address.
@@ -19,7 +19,8 @@ pub(crate) enum SocketPeer {
     Local,
     /// Over the socket, from the process tree of an agent (rule 10.1).
     Agent(AgentToken),
-    /// Over the socket, from a process that the host has started without a session, or that is gone.
+    /// Over the socket, from a process that the host has started without a session, or that is
+    /// gone.
     Stray { pid: u32 },
     /// Over the socket, from a process that the system does not name.
     Unnamed,
@@ -55,8 +56,8 @@ impl SocketPeer {
     }
 }
 
-/// Creates the socket with mode 0600. The lease says that no other host runs here, so a socket that exists is left from a
-/// host that has ended.
+/// Creates the socket with mode 0600. The lease says that no other host runs here, so a socket that
+/// exists is left from a host that has ended.
 pub(crate) fn bind_private_socket(path: &Path) -> std::io::Result<UnixListener> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),

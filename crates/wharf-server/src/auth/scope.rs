@@ -25,7 +25,8 @@ impl Scope {
         }
     }
 
-    /// Returns the directories that a caller with this scope may name, who may name `most` without it.
+    /// Returns the directories that a caller with this scope may name, who may name `most` without
+    /// it.
     pub(super) fn directory_scope(&self, most: DirectoryScope) -> DirectoryScope {
         match self {
             Self::Host => most,
@@ -35,7 +36,8 @@ impl Scope {
         }
     }
 
-    /// Returns the workspace that a login with this scope is limited to, if any. The error says why there is no login.
+    /// Returns the workspace that a login with this scope is limited to, if any. The error says why
+    /// there is no login.
     pub(crate) fn login_workspace(&self) -> Result<Option<&Arc<str>>, &'static str> {
         match self {
             Self::Host => Ok(None),

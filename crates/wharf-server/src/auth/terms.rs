@@ -19,7 +19,8 @@ pub(super) const ID_PREFIX: &str = "tok_";
 /// A use begins a lifetime anew at most so often: each time, the file is written.
 const RENEWAL_INTERVAL: Millis = Millis(86_400_000);
 
-/// Returns the end of a lifetime, rounded up to the second so that a token lives no shorter than asked for.
+/// Returns the end of a lifetime, rounded up to the second so that a token lives no shorter than
+/// asked for.
 fn format_end(now: Millis, lifetime: Millis) -> String {
     format_timestamp_in_seconds(Millis((now.0 + lifetime.0).next_multiple_of(1_000)))
 }
@@ -37,7 +38,8 @@ pub struct TokenTerms {
     pub renews: bool,
     /// For a login of the web page: its asker, [`Identity::HOST`] or the id of a token.
     pub login_of: Option<Arc<str>>,
-    /// The person that the token joins: `owner`, or the label or id of a token. `None`: a person of its own (rule 14.6).
+    /// The person that the token joins: `owner`, or the label or id of a token. `None`: a person of
+    /// its own (rule 14.6).
     pub person: Option<String>,
 }
 
@@ -87,8 +89,8 @@ impl TokenTerms {
     }
 }
 
-/// A token as the file knows it. A field that is not known here may be a limit on the token, so it is an error and not
-/// ignored.
+/// A token as the file knows it. A field that is not known here may be a limit on the token, so it
+/// is an error and not ignored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TokenEntry {
@@ -124,11 +126,13 @@ impl TokenEntry {
 
     /// Returns the time at which the token expires.
     pub(super) fn ends_at(&self) -> Option<Millis> {
-        // Reading the file refuses text that is no instant; an entry that has it all the same counts as expired.
+        // Reading the file refuses text that is no instant; an entry that has it all the same
+        // counts as expired.
         self.expires_at.as_deref().map(|at| parse_timestamp(at).unwrap_or_default())
     }
 
-    /// Returns the lifetime that begins anew, if so much of the present one has passed that it is worth a write.
+    /// Returns the lifetime that begins anew, if so much of the present one has passed that it is
+    /// worth a write.
     pub(super) fn due_renewal(&self, now: Millis) -> Option<Millis> {
         let lifetime = Millis(self.renews_for_seconds? * 1_000);
         let left = self.ends_at()?.0.saturating_sub(now.0);

@@ -1,4 +1,5 @@
-//! Every token that this host knows: its own, and those of `tokens.json`, which is read again whenever it has changed.
+//! Every token that this host knows: its own, and those of `tokens.json`, which is read again
+//! whenever it has changed.
 
 mod known;
 mod lifetime;
@@ -23,13 +24,14 @@ use super::tokens_file::{NewToken, SetAside, TokensFile, TokensFileError};
 use known::KnownTokens;
 use lifetime::now;
 
-/// Checks tokens. They are created and revoked in the file, by any program of its owner, with or without a host.
+/// Checks tokens. They are created and revoked in the file, by any program of its owner, with or
+/// without a host.
 #[derive(Debug)]
 pub struct Tokens {
     own: OwnToken,
     file: TokensFile,
-    /// True if the file was damaged at the start. Its owner may mend it: the persons and the push subscriptions of its tokens are
-    /// kept meanwhile.
+    /// True if the file was damaged at the start. Its owner may mend it: the persons and the push
+    /// subscriptions of its tokens are kept meanwhile.
     was_set_aside: bool,
     known: Mutex<KnownTokens>,
     /// When each login of a page was last used, since this host was started.
@@ -48,7 +50,8 @@ pub enum TokenRefused {
     Unknown,
     /// The token has expired, or it is a login whose asker's token has ended.
     Expired,
-    /// The token may be in the file, which cannot be read. The file may hold a revocation, so none of its tokens counts.
+    /// The token may be in the file, which cannot be read. The file may hold a revocation, so none
+    /// of its tokens counts.
     Unreadable,
 }
 
@@ -72,8 +75,9 @@ impl TokenEnd {
 }
 
 impl Tokens {
-    /// Reads both files of the state directory, and creates the host's own token if there is none. A damaged `tokens.json` is
-    /// moved away: what it held is lost, and no token must be taken that may have been revoked.
+    /// Reads both files of the state directory, and creates the host's own token if there is none.
+    /// A damaged `tokens.json` is moved away: what it held is lost, and no token must be taken that
+    /// may have been revoked.
     pub fn open(state_dir: &Path) -> Result<Self, TokenError> {
         let own = state_dir.join("token");
         let file = TokensFile::in_directory(state_dir);
@@ -101,7 +105,8 @@ impl Tokens {
         })
     }
 
-    /// Returns the identity of a token. Takes the same time for wrong tokens and for each right one.
+    /// Returns the identity of a token. Takes the same time for wrong tokens and for each right
+    /// one.
     pub fn authenticate(&self, token: &str) -> Result<Identity, TokenRefused> {
         let given = Digest::of(token);
         let known = self.read_known();
@@ -133,7 +138,8 @@ impl Tokens {
         }
     }
 
-    /// Checks the token of a connection that was let in before. A file that cannot be read revokes no token.
+    /// Checks the token of a connection that was let in before. A file that cannot be read revokes
+    /// no token.
     pub fn check(&self, identity: &Identity) -> Result<(), TokenEnd> {
         let Some(id) = Self::revocable_id(identity) else { return Ok(()) };
         let known = self.read_known();
@@ -182,7 +188,8 @@ impl Tokens {
         Some(self.read_known().person_of_token(id))
     }
 
-    /// Returns the name of the person that a token belongs to: `owner`, or the label or id of the person's own token.
+    /// Returns the name of the person that a token belongs to: `owner`, or the label or id of the
+    /// person's own token.
     pub(crate) fn person_name(&self, token: Option<&str>) -> String {
         let Some(id) = token.filter(|id| id.starts_with(ID_PREFIX)) else {
             return wharf_host::OWNER.to_owned();
@@ -194,8 +201,8 @@ impl Tokens {
             .unwrap_or_else(|| person.to_string())
     }
 
-    /// Returns the persons of all tokens if the file was read again since `reads`. A file that cannot be read removes no
-    /// person.
+    /// Returns the persons of all tokens if the file was read again since `reads`. A file that
+    /// cannot be read removes no person.
     pub(crate) fn persons_since(&self, reads: &mut Option<u64>) -> Option<HashSet<String>> {
         let known = self.read_known();
         if !self.is_complete(&known) || *reads == Some(known.reads) {
@@ -211,8 +218,8 @@ impl Tokens {
         )
     }
 
-    /// Returns true if every token that is valid is known. After damage to the file its owner may mend it, so what belongs to a
-    /// missing token must be kept.
+    /// Returns true if every token that is valid is known. After damage to the file its owner may
+    /// mend it, so what belongs to a missing token must be kept.
     pub(crate) fn are_all_known(&self) -> bool {
         self.is_complete(&self.read_known())
     }
@@ -230,7 +237,8 @@ impl Tokens {
         self.file.create_with_text(terms, join_halves(halves.0, halves.1))
     }
 
-    /// Notes that a login was used. Returns true if its lifetime is to begin anew: see [`Tokens::renew`].
+    /// Notes that a login was used. Returns true if its lifetime is to begin anew: see
+    /// [`Tokens::renew`].
     pub(crate) fn note_use(&self, id: &Arc<str>) -> bool {
         let now = Now::millis();
         self.last_uses

@@ -1,5 +1,5 @@
-//! `tokens.json`: the hashes and the roles of all tokens but the host's own. Programs change it under a lock and replace it
-//! whole; a file that cannot be understood is never overwritten.
+//! `tokens.json`: the hashes and the roles of all tokens but the host's own. Programs change it
+//! under a lock and replace it whole; a file that cannot be understood is never overwritten.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,7 +17,8 @@ use super::terms::{ID_PREFIX, MAX_LABEL_CHARS, TokenEntry, TokenTerms, is_label}
 const FILE_VERSION: u32 = 4;
 /// The version with persons.
 const VERSION_WITHOUT_RENEWALS: u32 = 3;
-/// The version with limits that version 1 does not have: an older wharf must not take such a token for an unlimited one.
+/// The version with limits that version 1 does not have: an older wharf must not take such a token
+/// for an unlimited one.
 const VERSION_WITHOUT_PERSONS: u32 = 2;
 /// The version that is written while no token has such a limit.
 const VERSION_WITHOUT_LIMITS: u32 = 1;
@@ -106,7 +107,8 @@ impl TokensFile {
         &self.path
     }
 
-    /// Moves a damaged file away and returns its new path. A file that a newer version wrote is not damaged.
+    /// Moves a damaged file away and returns its new path. A file that a newer version wrote is not
+    /// damaged.
     pub(super) fn set_aside_if_damaged(&self) -> Result<Option<SetAside>, TokensFileError> {
         if self.find_damage().is_none() {
             return Ok(None);
@@ -191,7 +193,8 @@ impl TokensFile {
     /// Removes a token: it is refused from now on.
     pub fn revoke(&self, id: &str) -> Result<TokenEntry, TokensFileError> {
         let unknown = || TokensFileError::Unknown { id: id.to_owned() };
-        // Without a file there may be no directory to lock either, and it must not be created for a wrong path.
+        // Without a file there may be no directory to lock either, and it must not be created for a
+        // wrong path.
         if self.open()?.is_none() {
             return Err(unknown());
         }
@@ -271,7 +274,8 @@ impl TokensFile {
         Ok(content.tokens)
     }
 
-    /// Replaces the file atomically and syncs it: a revoked token must not come back after a power cut.
+    /// Replaces the file atomically and syncs it: a revoked token must not come back after a power
+    /// cut.
     fn replace_file(&self, tokens: Vec<TokenEntry>) -> Result<(), TokensFileError> {
         let write = || -> io::Result<()> {
             let version = match &tokens {
@@ -330,7 +334,8 @@ impl TokensFile {
     }
 }
 
-/// Returns the person that is called so: the owner, or the person of the one token with this id or label.
+/// Returns the person that is called so: the owner, or the person of the one token with this id or
+/// label.
 fn find_person(tokens: &[TokenEntry], name: &str) -> Result<Arc<str>, TokensFileError> {
     if name == wharf_host::OWNER {
         return Ok(name.into());
@@ -352,8 +357,8 @@ fn find_person(tokens: &[TokenEntry], name: &str) -> Result<Arc<str>, TokensFile
     }
 }
 
-/// Removes logins that have ended, and the oldest of this asker if there are many: no person lists logins, and they must
-/// not fill the file.
+/// Removes logins that have ended, and the oldest of this asker if there are many: no person lists
+/// logins, and they must not fill the file.
 fn drop_old_logins(tokens: &mut Vec<TokenEntry>, asker: &str) {
     tokens.retain(|entry| entry.login_of.is_none() || !entry.is_expired());
     let of_asker = |entry: &TokenEntry| entry.login_of.as_deref() == Some(asker);

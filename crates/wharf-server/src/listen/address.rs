@@ -75,8 +75,8 @@ pub fn check_settings(config: &Config) -> Result<(), BindError> {
     ListenPlan::of(config).map(drop)
 }
 
-/// Fails if a host could not start with these settings. `own` is the address of the running host in whose place it would
-/// start.
+/// Fails if a host could not start with these settings. `own` is the address of the running host in
+/// whose place it would start.
 pub fn check_start(config: &Config, own: Option<SocketAddr>) -> Result<AddressOutlook, BindError> {
     let plan = ListenPlan::of(config)?;
     let mut taken = None;
@@ -98,8 +98,8 @@ pub fn check_start(config: &Config, own: Option<SocketAddr>) -> Result<AddressOu
     Err(taken_error(config, taken))
 }
 
-/// Returns true if the host at `own` has the wanted address, so that it is free once that host has ended. An unspecified
-/// address is every one of its family, and `[::]` has those of IPv4, too.
+/// Returns true if the host at `own` has the wanted address, so that it is free once that host has
+/// ended. An unspecified address is every one of its family, and `[::]` has those of IPv4, too.
 fn is_held_by(own: SocketAddr, wanted: SocketAddr) -> bool {
     let is_same_family = own.is_ipv4() == wanted.is_ipv4();
     let is_same = own.ip() == wanted.ip()

@@ -18,14 +18,16 @@ pub(crate) struct LocalEndpoint {
     pub(crate) address: Option<IpAddr>,
 }
 
-/// A connection's permit under the limits. A WebSocket keeps it, since it outlives its HTTP exchange.
+/// A connection's permit under the limits. A WebSocket keeps it, since it outlives its HTTP
+/// exchange.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionPermit(Arc<ConnectionState>);
 
 #[derive(Debug)]
 struct ConnectionState {
     _permit: CountPermit,
-    /// One for each token that was shown on it: several if a proxy sends the requests of several clients.
+    /// One for each token that was shown on it: several if a proxy sends the requests of several
+    /// clients.
     tokens: Mutex<Vec<TokenPermit>>,
     known: watch::Sender<bool>,
 }

@@ -1,4 +1,5 @@
-//! Accepts connections: HTTP/1.1, HTTP/2 and WebSocket, on one port (with or without TLS) and on the local socket.
+//! Accepts connections: HTTP/1.1, HTTP/2 and WebSocket, on one port (with or without TLS) and on
+//! the local socket.
 
 mod address;
 mod connection_permit;
@@ -36,22 +37,26 @@ pub use tls::TlsError;
 const DEFAULT_SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How much longer an answer may take that is under way to such a client.
 const LAST_ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
-/// One event stream per session and some requests besides; hyper's default of 200 would end a busy client.
+/// One event stream per session and some requests besides; hyper's default of 200 would end a busy
+/// client.
 const MAX_HTTP2_STREAMS: u32 = 2_000;
 
 /// A peer that leaves a ping unanswered for as long again is gone (rule 3.13).
 const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(20);
 
-/// Clients that are told at once that there are too many connections; further ones are closed without an answer.
+/// Clients that are told at once that there are too many connections; further ones are closed
+/// without an answer.
 const MAX_REJECTIONS: usize = 64;
 /// How long such a client has to send a request and read the answer.
 const REJECTION_TIMEOUT: Duration = Duration::from_secs(5);
-/// The delay after a failed accept: without descriptors, waiting lets other connections close theirs.
+/// The delay after a failed accept: without descriptors, waiting lets other connections close
+/// theirs.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// How often a failed accept is logged.
 const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Connections that wait to be accepted; with the system's default of 128, many clients at once would be refused.
+/// Connections that wait to be accepted; with the system's default of 128, many clients at once
+/// would be refused.
 pub(crate) const LISTEN_BACKLOG: u32 = 4_096;
 
 /// The router and the limits that all connections share.
@@ -74,8 +79,8 @@ pub(crate) struct Listeners {
     pub(crate) unix: UnixListener,
 }
 
-/// The bytes of a connection. The type is the same for TCP, TLS and the local socket, so that the HTTP server is compiled
-/// once and not for each of them.
+/// The bytes of a connection. The type is the same for TCP, TLS and the local socket, so that the
+/// HTTP server is compiled once and not for each of them.
 type BoxedStream = Box<dyn ByteStream>;
 
 trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -126,8 +131,8 @@ impl Listener for (UnixListener, Host) {
     }
 }
 
-/// Accepts connections until it is aborted. The socket has a limit of its own: our own user gets in, however many
-/// connections come over the network.
+/// Accepts connections until it is aborted. The socket has a limit of its own: our own user gets
+/// in, however many connections come over the network.
 pub(crate) async fn serve(
     doors: Listeners,
     host: Host,
@@ -210,7 +215,8 @@ async fn accept_connections(hall: Arc<HttpServer>, listener: impl Listener) {
                 let is_half_used =
                     connections.max() - connections.in_use() < hall.max_connections / 2;
                 let permit = connections.try_acquire();
-                // Processes of agents run as our own user. They may take only half of its connections.
+                // Processes of agents run as our own user. They may take only half of its
+                // connections.
                 if let Some(permit) = permit.filter(|_| !is_half_used || !arrival.peer.is_agent()) {
                     tokio::spawn(async move {
                         hall.serve_accepted(arrival, ConnectionPermit::new(permit)).await

@@ -2,12 +2,14 @@
 
 use wharf_host::{Limits, raise_open_files};
 
-/// The files of a session: its agent's pipes, its keeper's socket, its log and those that a start opens for a moment.
+/// The files of a session: its agent's pipes, its keeper's socket, its log and those that a start
+/// opens for a moment.
 const FILES_PER_SESSION: u64 = 8;
 /// Further files: the index, the listeners, the runtime, logs that are read.
 const OTHER_FILES: u64 = 64;
 
-/// Raises the limit as far as the system allows, and warns if that is less than the configured limits may need.
+/// Raises the limit as far as the system allows, and warns if that is less than the configured
+/// limits may need.
 pub(crate) fn raise_open_file_limit(limits: &Limits) {
     let Some(files) = raise_open_files() else { return };
     let needed =

@@ -1,4 +1,5 @@
-//! TLS on the TCP listener: the certificate and its key, read at start and again when the files change.
+//! TLS on the TCP listener: the certificate and its key, read at start and again when the files
+//! change.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +12,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 use wharf_host::TlsSettings;
 
-/// How often a handshake checks whether the files have changed: a certificate is renewed every few weeks.
+/// How often a handshake checks whether the files have changed: a certificate is renewed every few
+/// weeks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The reason why TLS cannot be used.
@@ -61,8 +63,8 @@ impl Tls {
         Ok(Some(Arc::new(Self { cert, key, held })))
     }
 
-    /// Returns the acceptor for the next connection. If the files have changed and cannot be used, the old certificate stays
-    /// in force.
+    /// Returns the acceptor for the next connection. If the files have changed and cannot be used,
+    /// the old certificate stays in force.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if held.checked_at.elapsed() >= CHECK_INTERVAL {

@@ -7,7 +7,8 @@ use super::answer::{ToolAnswer, ToolOutcome};
 use crate::App;
 use crate::use_cases::{self, Caller};
 
-/// Lists the agents. The text of the result has one line for each, since that is what a model reads.
+/// Lists the agents. The text of the result has one line for each, since that is what a model
+/// reads.
 pub(super) async fn list_agents(app: &App, caller: &Caller, input: AgentsInput) -> ToolOutcome {
     let mut adapters =
         use_cases::list_adapters(app, caller, &AdapterQuery::default()).await?.adapters;

@@ -48,7 +48,8 @@ pub(crate) struct McpHandler {
     app: App,
     /// The identity of the connection; `None` over HTTP, where every request has its own.
     identity: Option<Identity>,
-    /// Limits the calls. Over HTTP a handler has one call, and connections and streams are bounded elsewhere.
+    /// Limits the calls. Over HTTP a handler has one call, and connections and streams are bounded
+    /// elsewhere.
     calls: CountLimit,
 }
 
@@ -219,7 +220,8 @@ impl McpHandler {
         ToolAnswer::new(&use_cases::list_sessions(&self.app, caller, &args)?)
     }
 
-    /// Returns the newest lines. The text of the result is the lines themselves, since that is what a model reads.
+    /// Returns the newest lines. The text of the result is the lines themselves, since that is what
+    /// a model reads.
     async fn read_output(&self, caller: &Caller, input: OutputInput) -> ToolOutcome {
         let is_rows = input.format == Some(OutputFormat::Rows);
         if is_rows || input.format == Some(OutputFormat::Changes) {
@@ -327,7 +329,8 @@ fn read_arguments<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Fault
     })
 }
 
-/// Returns the fault as text only: clients may check structured content against the output schema, even of errors.
+/// Returns the fault as text only: clients may check structured content against the output schema,
+/// even of errors.
 fn to_error_result(fault: &Fault) -> CallToolResult {
     let mut body = fault.to_problem();
     if let Value::Object(members) = &mut body {

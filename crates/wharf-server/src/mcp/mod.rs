@@ -48,7 +48,8 @@ async fn read_body(
     }
     let (head, body) = request.into_parts();
     let body = app.body_reader.read(&head.headers, body).await?;
-    // The library would round numbers and keep one of two members with the same name. It refuses malformed JSON itself.
+    // The library would round numbers and keep one of two members with the same name. It refuses
+    // malformed JSON itself.
     if let Ok(message) = Json::parse(&body) {
         wharf_json::check_exact(message).map_err(|error| {
             Fault::new(ErrorCode::INVALID_PARAMS, error.to_string())
@@ -58,7 +59,8 @@ async fn read_body(
     Ok(next.run(Request::from_parts(head, body.into())).await)
 }
 
-/// Builds the Streamable HTTP service. The guard in front of it checks authority, origin and identity.
+/// Builds the Streamable HTTP service. The guard in front of it checks authority, origin and
+/// identity.
 fn build_service(app: &App) -> StreamableHttpService<McpHandler, NeverSessionManager> {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)

@@ -1,4 +1,5 @@
-//! The rows of a session for a model: in one line each, or whole, and never more than a model can use.
+//! The rows of a session for a model: in one line each, or whole, and never more than a model can
+//! use.
 
 use serde_json::{Map, Value};
 use wharf_api::mcp::{LinesOutput, OutputFormat, OutputInput, RowLine};
@@ -85,8 +86,8 @@ fn show_row(line: &RowLine) -> String {
     }
 }
 
-/// Keeps the newest rows that fit into an answer, at least one. A row that is too large alone is kept in one line. Also returns
-/// how many were left out.
+/// Keeps the newest rows that fit into an answer, at least one. A row that is too large alone is
+/// kept in one line. Also returns how many were left out.
 fn keep_newest_rows(mut rows: Vec<RowLine>) -> (Vec<RowLine>, usize) {
     let mut room = MAX_ROWS_CHARS;
     let size = |row: &RowLine| serde_json::to_string(row).map_or(0, |text| text.chars().count());

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-/// The most text of an answer. Some clients refuse more than a mebibyte, which holds the lines twice and escaped; models
-/// want far less.
+/// The most text of an answer. Some clients refuse more than a mebibyte, which holds the lines
+/// twice and escaped; models want far less.
 const MAX_TEXT_BYTES: usize = 200 * 1024;
 
 /// Keeps the newest lines that fit into an answer. Also returns whether lines were dropped.
@@ -24,8 +24,8 @@ pub(super) fn keep_newest_lines(mut lines: Vec<String>) -> (Vec<String>, bool) {
     (lines, over > 0)
 }
 
-/// Returns a schema that all clients can read: without references, without formats of Rust, and without nullable members,
-/// since absent values are left out.
+/// Returns a schema that all clients can read: without references, without formats of Rust, and
+/// without nullable members, since absent values are left out.
 pub(super) fn output_schema<T: JsonSchema>() -> Arc<JsonObject> {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;

@@ -21,7 +21,8 @@ use wharf_api::ErrorCode;
 /// The name of this protocol in the header `Upgrade`.
 const UPGRADE_PROTOCOL: &str = "mcp-lines";
 
-/// `GET /mcp/stdio` with `Upgrade: mcp-lines`: from then on one JSON-RPC message per line, both ways.
+/// `GET /mcp/stdio` with `Upgrade: mcp-lines`: from then on one JSON-RPC message per line, both
+/// ways.
 pub(crate) async fn upgrade_to_lines(
     State(app): State<App>,
     Extension(identity): Extension<Identity>,

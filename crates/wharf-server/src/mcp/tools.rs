@@ -65,8 +65,8 @@ impl ToolName {
         }
     }
 
-    /// Returns the tool of this name, in either family of names. The newer family is not listed: listing every tool twice
-    /// would only confuse a model.
+    /// Returns the tool of this name, in either family of names. The newer family is not listed:
+    /// listing every tool twice would only confuse a model.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         let newer = match name {
             "agent_start" => Some(Self::Start),
@@ -80,7 +80,8 @@ impl ToolName {
     }
 }
 
-/// Returns the first of these arguments that the tool does not have, and the names of those that it has.
+/// Returns the first of these arguments that the tool does not have, and the names of those that it
+/// has.
 pub(super) fn find_unknown_argument(
     which: ToolName,
     arguments: &JsonObject,
@@ -206,7 +207,8 @@ fn read_only_hints() -> ToolAnnotations {
     ToolAnnotations::new().read_only(true).open_world(false)
 }
 
-/// Returns the hints of a tool that sets an agent to work, which may change anything that it can reach.
+/// Returns the hints of a tool that sets an agent to work, which may change anything that it can
+/// reach.
 fn acting_hints() -> ToolAnnotations {
     ToolAnnotations::new()
         .read_only(false)

@@ -1,6 +1,7 @@
 //! The metrics of `/metrics`: the host's own, and the counts of the surfaces.
 //!
-//! A metric holds numbers and Wharf's own words only: no ids, no tokens, no text of people or agents.
+//! A metric holds numbers and Wharf's own words only: no ids, no tokens, no text of people or
+//! agents.
 
 mod refusals;
 mod text;

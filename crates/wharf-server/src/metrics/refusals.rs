@@ -14,7 +14,8 @@ use crate::auth::Identity;
 use crate::client_span::client_span;
 use crate::use_cases::client_id_without_connection;
 
-/// Codes come from a fixed table, so there are few. The bound holds even if a code came from elsewhere.
+/// Codes come from a fixed table, so there are few. The bound holds even if a code came from
+/// elsewhere.
 const MAX_COUNTED_CODES: usize = 200;
 
 /// The code of a problem, attached to its response as an extension.

@@ -1,4 +1,5 @@
-//! Delivers notifications to the command and to the webhook (rule 18.4). The host decides of what a person is told.
+//! Delivers notifications to the command and to the webhook (rule 18.4). The host decides of what a
+//! person is told.
 
 mod reach;
 mod webhook;
@@ -20,9 +21,11 @@ use webhook::send_webhook;
 
 /// Notifications that wait for one receiver, with those that are tried again.
 const MAX_WAITING_NOTIFICATIONS: usize = 256;
-/// Notifications that are on their way to one receiver at the same time. A receiver that hangs delays no more than these.
+/// Notifications that are on their way to one receiver at the same time. A receiver that hangs
+/// delays no more than these.
 const MAX_DELIVERIES: usize = 4;
-/// The pauses before further tries: about ten minutes in all. An ask that waits so long is worth it.
+/// The pauses before further tries: about ten minutes in all. An ask that waits so long is worth
+/// it.
 const RETRY_DELAYS_SECONDS: [u64; 7] = [2, 5, 15, 45, 120, 180, 240];
 
 /// Why a notification was not delivered.

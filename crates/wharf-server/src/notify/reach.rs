@@ -12,7 +12,8 @@ use wharf_host::WebhookUrl;
 pub(crate) enum Reach {
     /// Any address: the URL comes from the configuration.
     Any,
-    /// Public addresses: the URL comes from a client, which must not use the host to look around in its network.
+    /// Public addresses: the URL comes from a client, which must not use the host to look around in
+    /// its network.
     Public {
         /// True if this machine may be reached too.
         with_loopback: bool,
@@ -31,7 +32,8 @@ impl Reach {
         }
     }
 
-    /// Returns true if the URL names an address that is not allowed. What a name leads to is known only on connecting.
+    /// Returns true if the URL names an address that is not allowed. What a name leads to is known
+    /// only on connecting.
     pub(crate) fn refuses_literal(self, url: &WebhookUrl) -> bool {
         url.host.parse().is_ok_and(|address| !self.allows(address))
     }
@@ -42,7 +44,8 @@ impl Reach {
             DeliveryFailure::temporary(format!("cannot connect to {}: {error}", url.origin()))
         };
         let found = lookup_host((url.host.as_str(), url.port)).await.map_err(failed)?;
-        // The connection goes to the checked addresses themselves: a second look at the name could find others.
+        // The connection goes to the checked addresses themselves: a second look at the name could
+        // find others.
         let addresses: Vec<SocketAddr> =
             found.filter(|address| self.allows(address.ip())).collect();
         if addresses.is_empty() {
@@ -60,7 +63,8 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Returns true for addresses that IANA's registry of special addresses does not keep from the internet.
+/// Returns true for addresses that IANA's registry of special addresses does not keep from the
+/// internet.
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [first, second, third, _] = address.octets();
     let is_shared = first == 100 && (64..128).contains(&second);
@@ -77,7 +81,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || is_reserved)
 }
 
-/// Returns true for global addresses that do not carry one of the other protocol that is not public.
+/// Returns true for global addresses that do not carry one of the other protocol that is not
+/// public.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [first, second, third, fourth, fifth, sixth, seventh, eighth] = address.segments();
     let v4 = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));

@@ -89,8 +89,9 @@ async fn read_files<T: Send + 'static>(
         .map_err(DeliveryFailure::temporary)
 }
 
-/// Returns the secret of the file, else of the variable; `None` if neither is set. A file that is set but cannot be used is
-/// an error: an unsigned request would be taken for a forged one, or worse, be believed.
+/// Returns the secret of the file, else of the variable; `None` if neither is set. A file that is
+/// set but cannot be used is an error: an unsigned request would be taken for a forged one, or
+/// worse, be believed.
 fn read_secret(file: Option<&Path>) -> Result<Option<Vec<u8>>, String> {
     let Some(path) = file else {
         let secret =

@@ -23,7 +23,8 @@ use crate::App;
 use crate::fault::Fault;
 use files::PAGE_FILES;
 
-/// Stands in the files for the version, which is part of the addresses of all files but the first ones.
+/// Stands in the files for the version, which is part of the addresses of all files but the first
+/// ones.
 const VERSION_WORD: &str = "VERSION";
 /// Stands in the first file for the setting `auth`.
 const AUTH_WORD: &str = "AUTH";
@@ -177,7 +178,8 @@ async fn show_manifest(request: HeaderMap) -> Response {
     respond_with("manifest.webmanifest", &request, CACHE_AND_ASK)
 }
 
-/// Shows a file. A tab that was opened before an upgrade asks for an older version and gets the newer file.
+/// Shows a file. A tab that was opened before an upgrade asks for an older version and gets the
+/// newer file.
 async fn show_file(Path((version, name)): Path<(String, String)>, request: HeaderMap) -> Response {
     let caching = if version == PAGE_BUNDLE.version { CACHE_FOR_EVER } else { CACHE_AND_ASK };
     respond_with(&name, &request, caching)
@@ -190,7 +192,8 @@ fn respond_with(name: &str, request: &HeaderMap, caching: HeaderValue) -> Respon
     }
 }
 
-/// Returns the policy of the page: its own scripts and styles, no markup from text, no other page around it.
+/// Returns the policy of the page: its own scripts and styles, no markup from text, no other page
+/// around it.
 fn build_content_policy(index: &str) -> HeaderValue {
     let inline = index
         .split_once("<script type=\"importmap\">")

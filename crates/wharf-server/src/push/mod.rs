@@ -1,5 +1,6 @@
-//! Push messages to the devices of the owner, also while no page is open (rule 19.7). A subscription belongs to a login and
-//! ends with it. Without a subscription the host makes no connection.
+//! Push messages to the devices of the owner, also while no page is open (rule 19.7). A
+//! subscription belongs to a login and ends with it. Without a subscription the host makes no
+//! connection.
 
 mod encrypt;
 mod vapid;
@@ -34,8 +35,8 @@ const MAX_ENDPOINT_BYTES: usize = 2_000;
 /// How long a service may keep a message for a device that is switched off.
 const ASK_LIFETIME_SECONDS: u64 = 600;
 const END_LIFETIME_SECONDS: u64 = 60;
-/// The outcome of every message that was not delivered. A caller must not learn from it where the host can connect to, and what
-/// answers there; the host's log says why.
+/// The outcome of every message that was not delivered. A caller must not learn from it where the
+/// host can connect to, and what answers there; the host's log says why.
 pub(crate) const UNDELIVERED: &str = "undelivered";
 
 /// One device's subscription.
@@ -88,7 +89,8 @@ pub(crate) enum SubscribeError {
 }
 
 impl PushDevices {
-    /// Reads the file of the state directory. A file that cannot be read is set aside: devices subscribe again.
+    /// Reads the file of the state directory. A file that cannot be read is set aside: devices
+    /// subscribe again.
     pub(crate) fn load(state_dir: &Path, reach: Reach) -> Self {
         let path = state_dir.join(FILE_NAME);
         let state = match std::fs::read(&path) {
@@ -175,8 +177,8 @@ impl PushDevices {
         }
     }
 
-    /// Sends a message to every device whose login may know of it. Fails if it could be delivered to none of them, and may be
-    /// tried again if that may help.
+    /// Sends a message to every device whose login may know of it. Fails if it could be delivered
+    /// to none of them, and may be tried again if that may help.
     pub(crate) async fn send_to_all(
         &self,
         config: &Config,

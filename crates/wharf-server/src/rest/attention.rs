@@ -1,4 +1,5 @@
-//! `/asks`, `/sessions/{id}/seen` and `/sessions/{id}/mute`: asks of all sessions, and the marks of the caller's person.
+//! `/asks`, `/sessions/{id}/seen` and `/sessions/{id}/mute`: asks of all sessions, and the marks of
+//! the caller's person.
 
 use axum::Json;
 use axum::extract::State;

@@ -125,7 +125,8 @@ pub(super) fn unfit_body(why: UnfitValues) -> Fault {
 /// Members that are stored as parsed values and passed on.
 const VALUE_MEMBERS: [&str; 3] = ["content", "mcpServers", "options"];
 
-/// Refuses a body with a member that parsing would change: a number that is rounded, half a surrogate pair, a repeated name.
+/// Refuses a body with a member that parsing would change: a number that is rounded, half a
+/// surrogate pair, a repeated name.
 fn check_values(body: &[u8]) -> Result<(), Fault> {
     let Ok(body) = Json::parse(body) else { return Ok(()) };
     for (name, value) in body.members().filter(|(name, _)| VALUE_MEMBERS.contains(&name.as_ref())) {
@@ -153,8 +154,8 @@ impl<T: DeserializeOwned> FromRequest<App> for OptionalJsonBody<T> {
     }
 }
 
-/// Refuses observers' requests that would change something, before their body is read. An agent's rights depend on the
-/// session, so the use cases check them.
+/// Refuses observers' requests that would change something, before their body is read. An agent's
+/// rights depend on the session, so the use cases check them.
 pub(super) async fn refuse_observers(request: Request, next: Next) -> Result<Response, Fault> {
     if !request.method().is_safe()
         && let Some(identity) = request.extensions().get::<Identity>()

@@ -17,8 +17,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(find_directory_files))
 }
 
-/// Files and directories of the session by a part of their name. Ignored files are left out. The answer comes within 50 ms;
-/// `partial` says that there may be more. Not for observers.
+/// Files and directories of the session by a part of their name. Ignored files are left out. The
+/// answer comes within 50 ms; `partial` says that there may be more. Not for observers.
 #[utoipa::path(
     get, path = "/sessions/{id}/files", tag = "files", operation_id = "find_session_files",
     params(("id" = String, Path), FileQuery),

@@ -29,7 +29,8 @@ pub(super) async fn check_readiness(State(app): State<App>) -> Result<&'static s
     use_cases::check_readiness(&app).await.map(|()| "ready\n")
 }
 
-/// The sessions that are alive, with what they run as and how they are; nothing of what was said. Not for observers.
+/// The sessions that are alive, with what they run as and how they are; nothing of what was said.
+/// Not for observers.
 #[utoipa::path(
     get, path = "/debug/sessions", tag = "host", operation_id = "debug_sessions",
     responses((status = 200, description = "The newest first", body = ProcessList))

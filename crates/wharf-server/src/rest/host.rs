@@ -44,8 +44,8 @@ pub(super) async fn list_settings(
     use_cases::list_settings(&app, &caller).map(Json)
 }
 
-/// Loads `config.toml` again. Settings that cannot change while the host runs are named; a file that cannot be used changes
-/// nothing. For admins.
+/// Loads `config.toml` again. Settings that cannot change while the host runs are named; a file
+/// that cannot be used changes nothing. For admins.
 #[utoipa::path(
     post, path = "/host/reload", tag = "host", operation_id = "reload_settings",
     responses(
@@ -61,8 +61,8 @@ pub(super) async fn reload_settings(
     use_cases::reload_settings(&app, &caller).await.map(Json)
 }
 
-/// Stops the host: no new work, logs are synced; agents are ended, or go on with `?agents=leave` until the next host takes
-/// them over. Answers at once. For admins.
+/// Stops the host: no new work, logs are synced; agents are ended, or go on with `?agents=leave`
+/// until the next host takes them over. Answers at once. For admins.
 #[utoipa::path(
     post, path = "/stop", tag = "host", operation_id = "stop_host", params(StopQuery),
     responses((status = 202, description = "It begins to stop", body = StopReceipt), (status = 403, description = "`admin_only`"))

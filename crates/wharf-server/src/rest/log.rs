@@ -1,5 +1,5 @@
-//! `/sessions/{id}/output`, `/sessions/{id}/events` and `/sessions/{id}/logs`: the newest lines, the log as it is stored, and the
-//! lines that the agent wrote beside the protocol.
+//! `/sessions/{id}/output`, `/sessions/{id}/events` and `/sessions/{id}/logs`: the newest lines,
+//! the log as it is stored, and the lines that the agent wrote beside the protocol.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -58,8 +58,8 @@ pub(super) async fn read_output(
         .await
 }
 
-/// The newest lines that the session's agents wrote to stderr, and those on stdout that are not JSON. With `after` the lines
-/// that follow, with `wait` as soon as there are any.
+/// The newest lines that the session's agents wrote to stderr, and those on stdout that are not
+/// JSON. With `after` the lines that follow, with `wait` as soon as there are any.
 #[utoipa::path(
     get, path = "/sessions/{id}/logs", tag = "output", operation_id = "logs", params(("id" = String, Path), AgentLogQuery),
     responses(

@@ -23,11 +23,13 @@ use crate::guard::{cookie_scope, peer_of, refuse_login};
 use crate::request_values::read_object;
 use crate::use_cases::{self, Caller};
 
-/// A device stays logged in for so long since its last use: a phone that is used once a month needs no new code.
+/// A device stays logged in for so long since its last use: a phone that is used once a month needs
+/// no new code.
 pub(crate) const DEFAULT_LOGIN_LIFETIME: Millis = Millis(30 * 86_400_000);
 /// A month. A page that is away for longer needs another code.
 const MAX_LOGIN_SECONDS: u64 = 31 * 86_400;
-/// Characters in each half of a login's secret, five bits each. One half is in the cookie, the other in the page.
+/// Characters in each half of a login's secret, five bits each. One half is in the cookie, the
+/// other in the page.
 const SECRET_HALF_CHARS: usize = 52;
 /// The most bytes of a login request; a code takes some forty.
 const MAX_CODE_BODY_BYTES: usize = 4 << 10;
@@ -121,7 +123,8 @@ const fn describe_refusal(refused: CodeRefused) -> &'static str {
     }
 }
 
-/// Reads a login's body. Anyone may send it without a token, so it is small and counts against no shared limit.
+/// Reads a login's body. Anyone may send it without a token, so it is small and counts against no
+/// shared limit.
 async fn read_code(headers: &HeaderMap, body: axum::body::Body) -> Result<LoginArgs, Fault> {
     let kind = headers
         .get(header::CONTENT_TYPE)
@@ -182,7 +185,8 @@ async fn run_blocking(
     done.flatten().unwrap_or_else(IntoResponse::into_response)
 }
 
-/// Returns the terms of the login, or a fault if they exceed the rights of the caller that asks for it.
+/// Returns the terms of the login, or a fault if they exceed the rights of the caller that asks for
+/// it.
 fn check_login_terms(
     app: &App,
     asker: &Identity,

@@ -16,8 +16,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 
 const PROMETHEUS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Sessions, turns, logs, agents, connections and the host itself in numbers, in Prometheus' text format. Not for tokens
-/// of one workspace.
+/// Sessions, turns, logs, agents, connections and the host itself in numbers, in Prometheus' text
+/// format. Not for tokens of one workspace.
 #[utoipa::path(
     get, path = "/metrics", tag = "host", operation_id = "metrics",
     responses(

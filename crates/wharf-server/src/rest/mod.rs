@@ -1,4 +1,5 @@
-//! AIP-46 over HTTP: routes that translate requests into calls of use cases, and outcomes into responses (§8).
+//! AIP-46 over HTTP: routes that translate requests into calls of use cases, and outcomes into
+//! responses (§8).
 
 mod adapters;
 mod asks;
@@ -109,7 +110,8 @@ pub(crate) async fn unknown_route(request: Request) -> Fault {
     Fault::new(ErrorCode::UNKNOWN_ROUTE, detail)
 }
 
-/// Turns the framework's refusal of a method into a problem. The header `Allow` is added by an outer layer.
+/// Turns the framework's refusal of a method into a problem. The header `Allow` is added by an
+/// outer layer.
 async fn explain_method_not_allowed(response: Response) -> Response {
     let status = response.status();
     if status != StatusCode::METHOD_NOT_ALLOWED

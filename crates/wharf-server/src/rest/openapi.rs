@@ -45,7 +45,8 @@ pub(super) fn build_document(mut api: OpenApi) -> OpenApiDocument {
     OpenApiDocument(api.to_json().unwrap_or_default().into())
 }
 
-/// Yields all operations of a path, each with a flag that is true if the operation changes something.
+/// Yields all operations of a path, each with a flag that is true if the operation changes
+/// something.
 fn list_operations(item: &mut PathItem) -> impl Iterator<Item = (bool, &mut Operation)> {
     let PathItem { get, put, post, delete, patch, .. } = item;
     let looks = get.iter_mut().map(|operation| (false, operation));

@@ -1,4 +1,5 @@
-//! Refuses query parameters that a route does not have. A misspelt filter would otherwise select everything.
+//! Refuses query parameters that a route does not have. A misspelt filter would otherwise select
+//! everything.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -67,8 +67,8 @@ pub(super) async fn change_queued(
     use_cases::change_queued(&app, &caller, &id, &prompt, change).await.map(Json)
 }
 
-/// Sends a waiting prompt now: it runs next, and the running turn is interrupted for it. With `steer` the turn goes on and
-/// the agent gets the prompt in it, where it can do that.
+/// Sends a waiting prompt now: it runs next, and the running turn is interrupted for it. With
+/// `steer` the turn goes on and the agent gets the prompt in it, where it can do that.
 #[utoipa::path(
     post, path = "/sessions/{id}/queue/{promptId}/send", tag = "queue", operation_id = "send_queued",
     params(("id" = String, Path), ("promptId" = String, Path)),

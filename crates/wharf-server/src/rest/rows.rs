@@ -1,4 +1,5 @@
-//! `/sessions/{id}/rows`, `/sessions/{id}/turns` and `/sessions/{id}/changes`: the transcript, a page at a time.
+//! `/sessions/{id}/rows`, `/sessions/{id}/turns` and `/sessions/{id}/changes`: the transcript, a
+//! page at a time.
 
 use axum::body::Bytes;
 use axum::extract::State;
@@ -205,7 +206,8 @@ pub(super) async fn list_changed_files(
         .await
 }
 
-/// The whole transcript as a document, redacted unless `raw` is asked for. It is sent while it is made.
+/// The whole transcript as a document, redacted unless `raw` is asked for. It is sent while it is
+/// made.
 #[utoipa::path(
     get, path = "/sessions/{id}/export", tag = "transcript", operation_id = "export",
     params(("id" = String, Path), ExportQuery),

@@ -90,7 +90,8 @@ pub(super) async fn spawn_session(
     Ok(response)
 }
 
-/// Returns the answer for a session that was created, or that an earlier request with the same key has created.
+/// Returns the answer for a session that was created, or that an earlier request with the same key
+/// has created.
 fn created_response(
     body: impl IntoResponse,
     id: &str,
@@ -111,7 +112,8 @@ fn created_response(
     response
 }
 
-/// Copies a session, with its conversation so far, into a new one, where the agent can. The answer comes when the copy runs.
+/// Copies a session, with its conversation so far, into a new one, where the agent can. The answer
+/// comes when the copy runs.
 #[utoipa::path(
     post, path = "/sessions/{id}/fork", tag = "sessions", operation_id = "fork",
     request_body(content = Option<ForkArgs>, description = "The description of the copy; may be left out"),
@@ -195,7 +197,8 @@ pub(super) async fn list_usage(
     use_cases::list_usage(&app, &caller, &args).map(Json)
 }
 
-/// Forgets a session: it is ended if need be, and its history deleted. An unknown id gives `ok: false`.
+/// Forgets a session: it is ended if need be, and its history deleted. An unknown id gives `ok:
+/// false`.
 #[utoipa::path(
     delete, path = "/sessions/{id}", tag = "sessions", operation_id = "forget", params(("id" = String, Path)),
     responses((status = 200, description = "It is gone, or never was", body = Forgotten))
@@ -208,8 +211,8 @@ pub(super) async fn forget_session(
     use_cases::forget_session(&app, &caller, &id).await.map(Json)
 }
 
-/// Sends a prompt. The answer comes when the prompt is safely in the log; with `wait` when its turn has ended. A session that
-/// has ended and can come back does so.
+/// Sends a prompt. The answer comes when the prompt is safely in the log; with `wait` when its turn
+/// has ended. A session that has ended and can come back does so.
 #[utoipa::path(
     post, path = "/sessions/{id}/prompt", tag = "sessions", operation_id = "prompt", request_body = PromptArgs,
     params(
@@ -242,8 +245,9 @@ pub(super) async fn send_prompt(
     Ok(Json(prompted))
 }
 
-/// Ends the running turn, whoever began it. What waits in the queue stays. With `force` the turn ends at once, and with it an
-/// agent that may not react any more; the agent is started again if it can come back.
+/// Ends the running turn, whoever began it. What waits in the queue stays. With `force` the turn
+/// ends at once, and with it an agent that may not react any more; the agent is started again if it
+/// can come back.
 #[utoipa::path(
     post, path = "/sessions/{id}/interrupt", tag = "sessions", operation_id = "interrupt", params(("id" = String, Path)),
     request_body(content = Option<InterruptArgs>, description = "May be left out"),
@@ -273,8 +277,8 @@ pub(super) async fn kill_session(
     use_cases::kill_session(&app, &caller, &id).await.map(Json)
 }
 
-/// Ends a session whose work is done: it is `exited`, and its history stays. The next prompt brings it back if it can come
-/// back.
+/// Ends a session whose work is done: it is `exited`, and its history stays. The next prompt brings
+/// it back if it can come back.
 #[utoipa::path(
     post, path = "/sessions/{id}/finish", tag = "sessions", operation_id = "finish", params(("id" = String, Path)),
     responses((status = 200, description = "It has ended", body = Finished))

@@ -28,7 +28,8 @@ pub(super) async fn get_settings(
     use_cases::get_settings(&app, &caller, &id).await.map(Json)
 }
 
-/// Sets the mode, the model or options. A sleeping session is woken. The answer comes when the agent has agreed.
+/// Sets the mode, the model or options. A sleeping session is woken. The answer comes when the
+/// agent has agreed.
 #[utoipa::path(
     patch, path = "/sessions/{id}/settings", tag = "settings", operation_id = "change_settings", request_body = SettingsChange,
     params(("id" = String, Path)),

@@ -16,8 +16,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(store_upload))
 }
 
-/// Keeps a file for a prompt of this session: the body is the file. A prompt names it by the content block
-/// `{"type":"upload","id":"…"}`. It is deleted with the session.
+/// Keeps a file for a prompt of this session: the body is the file. A prompt names it by the
+/// content block `{"type":"upload","id":"…"}`. It is deleted with the session.
 #[utoipa::path(
     post, path = "/sessions/{id}/uploads", tag = "files", operation_id = "store_upload",
     params(("id" = String, Path), UploadQuery),

@@ -72,7 +72,8 @@ pub(super) async fn activate_workspace(
     use_cases::activate_workspace(&app, &caller, &active).map(Json)
 }
 
-/// Takes a workspace out of the registry. Its sessions stay unless `purge` is set, which is refused while one runs.
+/// Takes a workspace out of the registry. Its sessions stay unless `purge` is set, which is refused
+/// while one runs.
 #[utoipa::path(
     delete, path = "/workspaces/{slug}", tag = "workspaces", operation_id = "remove_workspace",
     params(("slug" = String, Path), WorkspaceRemovalQuery),

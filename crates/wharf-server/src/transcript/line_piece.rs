@@ -15,10 +15,11 @@ use wharf_transcript::join_lines;
 /// The contribution of one event to the transcript.
 #[derive(Debug)]
 pub(super) enum LinePiece {
-    /// Shows nothing and ends no line: bookkeeping, or a state that the agent reports in the middle of a message.
+    /// Shows nothing and ends no line: bookkeeping, or a state that the agent reports in the middle
+    /// of a message.
     Nothing,
-    /// Shows nothing, but ends a message that has no id, since nothing else separates it from the next one. Agents report
-    /// their usage after each answer of the model.
+    /// Shows nothing, but ends a message that has no id, since nothing else separates it from the
+    /// next one. Agents report their usage after each answer of the model.
     Gap,
     /// Text of a message.
     Text(MessageChunk),
@@ -142,7 +143,8 @@ fn read_text<'a>(object: Json<'a>, name: &str) -> Result<Option<Cow<'a, str>>, R
     Ok(object.member(name)?.and_then(Json::text))
 }
 
-/// Reads a message chunk: text continues the message, other content (an image, a link) is a line with its type.
+/// Reads a message chunk: text continues the message, other content (an image, a link) is a line
+/// with its type.
 fn read_chunk(kind: LineKind, update: Json<'_>) -> Result<LinePiece, ReadError> {
     let Some(content) = update.member("content")? else { return Ok(LinePiece::Break(Vec::new())) };
     let said = content.member("text")?.and_then(Json::text_chunk);
@@ -257,7 +259,8 @@ fn from_prompt_end(prompt: &PromptId, end: &PromptEnd, failure: Option<&str>) ->
     LinePiece::End { prompt: prompt.clone(), whether, lines }
 }
 
-/// Returns lines with the agent's error message and details. An error without a message is shown as JSON.
+/// Returns lines with the agent's error message and details. An error without a message is shown as
+/// JSON.
 fn failure_lines(frame: &Raw) -> Vec<WholeLine> {
     let error = Json::parse(frame.bytes()).and_then(|answer| answer.member("error"));
     let error = match error {

@@ -1,7 +1,8 @@
-//! The transcript: a session's log as lines of plain text, for REST, MCP and the shell (rules 8.3, 8.4).
+//! The transcript: a session's log as lines of plain text, for REST, MCP and the shell (rules 8.3,
+//! 8.4).
 //!
-//! [`Projector`] is pure: the same events give the same lines with the same ids, regardless of where reading began.
-//! [`Follow`] and [`last_n`] find where to begin.
+//! [`Projector`] is pure: the same events give the same lines with the same ids, regardless of
+//! where reading began. [`Follow`] and [`last_n`] find where to begin.
 
 mod colours;
 mod line_piece;

@@ -16,7 +16,8 @@ use super::line_piece::{
 use super::{LineChoice, LineId, LineKind, MAX_LINE_BYTES, OutputStream, TranscriptLine};
 use wharf_transcript::strip_control_characters;
 
-/// Makes lines of consecutive events. It may begin at any event that [`super::starting_point`] returns.
+/// Makes lines of consecutive events. It may begin at any event that [`super::starting_point`]
+/// returns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Projector {
     choice: LineChoice,
@@ -28,7 +29,8 @@ pub(crate) struct Projector {
     cut: CutPair,
     /// True if the projector began inside a line, whose rest is left out.
     mid_line: bool,
-    /// True if a gap came after it began inside a line: a message without an id is a new message then.
+    /// True if a gap came after it began inside a line: a message without an id is a new message
+    /// then.
     gap: bool,
     /// Prompts that wait (false) or have a turn (true), as far as is known.
     begun: HashMap<PromptId, bool>,
@@ -111,8 +113,8 @@ impl Projector {
         }
     }
 
-    /// Returns the event with the text of the prompt whose turn begins, if prompts are shown. The caller must read it and call
-    /// [`Projector::set_prompt_text`] before it feeds the event.
+    /// Returns the event with the text of the prompt whose turn begins, if prompts are shown. The
+    /// caller must read it and call [`Projector::set_prompt_text`] before it feeds the event.
     pub(super) fn find_wanted_prompt(&self, event: &Event) -> Option<Seq> {
         let Event::Prompt(PromptEvent::TurnStarted { content, .. }) = event else { return None };
         self.choice.prompts.then_some(*content)
@@ -122,8 +124,8 @@ impl Projector {
         self.prompt_text = Some(text);
     }
 
-    /// Returns the prompt that ends with this event if it is not known whether its turn had begun. The caller must find out
-    /// and call [`Projector::set_turn_begun`] before it feeds the event.
+    /// Returns the prompt that ends with this event if it is not known whether its turn had begun.
+    /// The caller must find out and call [`Projector::set_turn_begun`] before it feeds the event.
     pub(super) fn find_unknown_turn<'a>(&self, event: &'a Event) -> Option<&'a PromptId> {
         let Event::Prompt(PromptEvent::Ended { prompt, .. }) = event else { return None };
         let asks = matches!(

@@ -15,7 +15,8 @@ const FIRST_WINDOW_EVENTS: u64 = 256;
 /// How much of the log is read for the last lines at most.
 const MAX_SCAN: ScanLimit = ScanLimit { events: 50_000, bytes: 32 * 1024 * 1024 };
 
-/// The cost of a line besides its text: its id and names in the stream, and its share of the allocator.
+/// The cost of a line besides its text: its id and names in the stream, and its share of the
+/// allocator.
 const LINE_OVERHEAD_BYTES: usize = 128;
 
 #[derive(Debug, thiserror::Error)]
@@ -32,14 +33,15 @@ pub(crate) struct TranscriptReader {
     handle: SessionHandle,
     cursor: Cursor,
     projector: Projector,
-    /// Lines up to this one are not returned: the reader has them, or they are read only to begin the next line.
+    /// Lines up to this one are not returned: the reader has them, or they are read only to begin
+    /// the next line.
     seen: (Seq, u64),
     /// Counts the lines of large batches, if the caller stores them.
     buffers: Option<Arc<ByteBudget>>,
 }
 
-/// A batch of events and its new lines. The first events may lie before the reader's position: a line that ends after the
-/// position can begin there.
+/// A batch of events and its new lines. The first events may lie before the reader's position: a
+/// line that ends after the position can begin there.
 #[derive(Debug)]
 pub(crate) struct TranscriptBatch {
     pub(crate) batch: Batch,
@@ -114,7 +116,8 @@ impl TranscriptReader {
 
     /// Waits for the next events. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Result<TranscriptBatch, ReadError> {
-        // Both are stored back only when the batch is complete: if this future is dropped, the batch is read again.
+        // Both are stored back only when the batch is complete: if this future is dropped, the
+        // batch is read again.
         let mut cursor = self.cursor.clone();
         let mut projector = self.projector.clone();
         let (batch, permit) = self.read_batch(&mut cursor).await?;
@@ -135,8 +138,8 @@ impl TranscriptReader {
         Ok(TranscriptBatch { batch, lines, permit })
     }
 
-    /// Reads the next events and reserves room for their lines. While it waits for room it holds no events; they are read
-    /// again afterwards.
+    /// Reads the next events and reserves room for their lines. While it waits for room it holds no
+    /// events; they are read again afterwards.
     async fn read_batch(
         &self,
         cursor: &mut Cursor,
@@ -184,7 +187,8 @@ fn estimate_line_bytes(batch: &Batch) -> usize {
     batch.entries().iter().map(bytes).sum()
 }
 
-/// The last lines. `truncated` is true if there may be older ones in a part of the log that was not read.
+/// The last lines. `truncated` is true if there may be older ones in a part of the log that was not
+/// read.
 #[derive(Debug)]
 pub(crate) struct LastLines {
     pub(crate) lines: Vec<TranscriptLine>,

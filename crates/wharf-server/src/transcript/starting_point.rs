@@ -1,4 +1,5 @@
-//! Finds the event at which a reader of lines must begin to make the same lines as a reader from the first event.
+//! Finds the event at which a reader of lines must begin to make the same lines as a reader from
+//! the first event.
 
 use wharf_host::core::{Event, PromptId, PromptStep, Seq};
 use wharf_host::redact::MAX_KEY_LINES;
@@ -44,7 +45,8 @@ pub(super) enum LineMark {
 impl LineMark {
     pub(super) fn from_event(event: &Event) -> Self {
         match LinePiece::from_event(event) {
-            // It is not known here whether this event ended a line; starting earlier is always right.
+            // It is not known here whether this event ended a line; starting earlier is always
+            // right.
             LinePiece::Nothing
             | LinePiece::Gap
             | LinePiece::End { whether: TurnBegun::IfSeen, .. } => Self::Nothing,
@@ -57,8 +59,8 @@ impl LineMark {
     }
 }
 
-/// Finds the event after which to begin so that every line of `seq` and of later events is right. If there is none within
-/// `most` before `seq`, returns the oldest event that was read.
+/// Finds the event after which to begin so that every line of `seq` and of later events is right.
+/// If there is none within `most` before `seq`, returns the oldest event that was read.
 pub(super) async fn find_start(
     handle: &SessionHandle,
     seq: Seq,
@@ -87,8 +89,9 @@ pub(super) async fn find_start(
     }
 }
 
-/// Returns the latest starting point among these events: after one that ends a line, between two messages, or inside a
-/// message after so many lines that a block of a private key that began earlier must have ended.
+/// Returns the latest starting point among these events: after one that ends a line, between two
+/// messages, or inside a message after so many lines that a block of a private key that began
+/// earlier must have ended.
 pub(super) fn latest_start(marks: &[(Seq, LineMark)]) -> Option<StartingPoint> {
     let mut later: Option<&MessageRun> = None;
     let mut lines = 0;
@@ -136,7 +139,8 @@ pub(super) async fn had_turn_begun(
     Ok(false)
 }
 
-/// Returns whether the prompt's turn has begun after this event, or `None` if the event does not say.
+/// Returns whether the prompt's turn has begun after this event, or `None` if the event does not
+/// say.
 pub(super) fn turn_state_after(event: &Event, of: &PromptId) -> Option<bool> {
     match event.prompt_step().filter(|(prompt, _)| *prompt == of)?.1 {
         PromptStep::TurnStarted { .. } => Some(true),

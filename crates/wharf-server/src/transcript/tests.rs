@@ -1,4 +1,5 @@
-//! The output lines, row by row of AIP-46's table (rule 8.4). Neither chunks nor the place where reading begins matter.
+//! The output lines, row by row of AIP-46's table (rule 8.4). Neither chunks nor the place where
+//! reading begins matter.
 
 use std::sync::Arc;
 
@@ -256,8 +257,8 @@ fn usage_ends_a_message_without_an_id() {
     assert_eq!(texts(messages), ["I will look.", "It is done.", "[tool] next"]);
 }
 
-/// Agents without message ids: whatever comes between two chunks makes them two messages, and two chunks with nothing
-/// between them are one.
+/// Agents without message ids: whatever comes between two chunks makes them two messages, and two
+/// chunks with nothing between them are one.
 #[test]
 fn messages_without_ids_are_separated_by_everything_that_comes_between_them() {
     assert_eq!(texts(vec![says("one"), says("two"), tool("t")]), ["onetwo", "[tool] t"]);

@@ -32,7 +32,8 @@ pub(crate) async fn list_adapters(
     let mut adapters: Vec<_> = adapters.into_iter().map(contract::to_adapter_description).collect();
     let sessions = visible_sessions(app, caller);
     for adapter in adapters.iter_mut().filter(|adapter| adapter.login == LoginState::Unknown) {
-        // Sessions that the caller does not see tell nothing; an admin sees all, also those that are forgotten since.
+        // Sessions that the caller does not see tell nothing; an admin sees all, also those that
+        // are forgotten since.
         let last_start = app.host.known_login(&adapter.slug).filter(|_| caller.identity.is_admin());
         adapter.login = match last_start {
             Some(true) => LoginState::Yes,
@@ -43,8 +44,8 @@ pub(crate) async fn list_adapters(
     Ok(AdapterList { adapters })
 }
 
-/// Returns whether an agent is logged in, as far as the newest of these sessions tells: it has opened its session, or its
-/// start failed for want of a login.
+/// Returns whether an agent is logged in, as far as the newest of these sessions tells: it has
+/// opened its session, or its start failed for want of a login.
 fn login_state(sessions: &[Arc<Descriptor>], adapter: &str) -> LoginState {
     // The agent's error code for this is part of the message.
     let login_needed = format!("({}", wharf_json::rpc::code::AUTH_REQUIRED);

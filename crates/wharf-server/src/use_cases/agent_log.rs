@@ -45,8 +45,8 @@ impl AgentLogRequest {
     }
 }
 
-/// Waits until there is a line after the position, as long as the caller wants to wait. Callers that may read the output of
-/// a session may read its agents' log.
+/// Waits until there is a line after the position, as long as the caller wants to wait. Callers
+/// that may read the output of a session may read its agents' log.
 pub(crate) async fn wait_for_agent_log(
     app: &App,
     caller: &Caller,
@@ -88,7 +88,8 @@ pub(crate) fn read_agent_log(
     })
 }
 
-/// Refuses a session that the caller does not see. Its log is not read for that, and no agent is woken.
+/// Refuses a session that the caller does not see. Its log is not read for that, and no agent is
+/// woken.
 fn check_visible(app: &App, caller: &Caller, id: &str) -> Result<(), Fault> {
     let visible = app.visible_to(&caller.identity);
     let session = SessionId::new(id);

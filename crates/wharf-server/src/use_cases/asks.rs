@@ -23,7 +23,8 @@ use crate::fault::Fault;
 const DEFAULT_LISTED_ASKS: usize = 100;
 const MAX_LISTED_ASKS: usize = 1_000;
 
-/// How long an answer waits for the subjects of asks: they come from the transcript, which may have to be made.
+/// How long an answer waits for the subjects of asks: they come from the transcript, which may have
+/// to be made.
 const SUBJECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Lists the open asks.
@@ -58,7 +59,8 @@ pub(crate) async fn list_all_asks(
     }
     let mut asking = visible_sessions(app, caller);
     asking.retain(|known| known.attention.asks > 0);
-    // A session's first ask says how long it waits; sessions behind the limit cannot have an older one.
+    // A session's first ask says how long it waits; sessions behind the limit cannot have an older
+    // one.
     asking.sort_by(|a, b| first_ask_at(a).cmp(&first_ask_at(b)).then_with(|| a.id.cmp(&b.id)));
     let is_over = asking.len() > limit;
     asking.truncate(limit);
@@ -112,7 +114,8 @@ async fn read_open_asks(app: &App, handle: &SessionHandle) -> Result<Vec<OpenAsk
     Ok(asks)
 }
 
-/// Adds rows and subjects to the asks of a session. Asks can be answered even if the transcript cannot be read in time.
+/// Adds rows and subjects to the asks of a session. Asks can be answered even if the transcript
+/// cannot be read in time.
 async fn add_subjects(app: &App, handle: &SessionHandle, asks: &mut [OpenAsk], deadline: Instant) {
     if asks.is_empty() {
         return;
@@ -170,7 +173,8 @@ pub(crate) async fn answer_ask(
         .await
         .map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     let kind = open.iter().find(|open| open.id == ask).map(|open| open.kind);
-    // An ask that is not open is left to the session, which knows whether it was answered or never existed.
+    // An ask that is not open is left to the session, which knows whether it was answered or never
+    // existed.
     let reply = read_answer(args, kind)?;
     reply_to_ask(app, caller, &handle, ask, reply).await?;
     Ok(Answered { ok: true, ask_id: ask.0 })
@@ -211,8 +215,9 @@ pub(crate) async fn reply_to_ask(
     Ok(())
 }
 
-/// Returns the answer with the option's id as the agent wrote it. An agent that numbers its options gets the number, and an agent
-/// that writes texts gets the text, whichever of the two the client sent (rule 12.3).
+/// Returns the answer with the option's id as the agent wrote it. An agent that numbers its options
+/// gets the number, and an agent that writes texts gets the text, whichever of the two the client
+/// sent (rule 12.3).
 async fn spell_option(handle: &SessionHandle, ask: AskId, option: &str, answer: Raw) -> Raw {
     let Ok(open) = handle.asks().await else { return answer };
     let asked = open.iter().find(|open| open.id == ask);
@@ -221,7 +226,8 @@ async fn spell_option(handle: &SessionHandle, ask: AskId, option: &str, answer: 
         .unwrap_or(answer)
 }
 
-/// Returns the answer with the id of the chosen option as JSON of the same type as in the request. `None` if it is so already.
+/// Returns the answer with the id of the chosen option as JSON of the same type as in the request.
+/// `None` if it is so already.
 fn respell_option(request: &[u8], option: &str, answer: &[u8]) -> Option<Raw> {
     let offered = Json::parse(request).ok()?.at(&["params", "options"]).ok()??;
     let ids = offered.items().filter_map(|offer| offer.seek(&["optionId"]).ok()?);

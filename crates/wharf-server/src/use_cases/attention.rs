@@ -1,4 +1,5 @@
-//! The attention of sessions for the person that calls, and the marks of that person (chapter 14 of the specification).
+//! The attention of sessions for the person that calls, and the marks of that person (chapter 14 of
+//! the specification).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use crate::App;
 use crate::auth::Identity;
 use crate::fault::Fault;
 
-/// The sessions as one caller is told of them. Made for one answer: asks of children are as of its making.
+/// The sessions as one caller is told of them. Made for one answer: asks of children are as of its
+/// making.
 #[derive(Debug)]
 pub(crate) struct AttentionView {
     app: App,
@@ -26,7 +28,8 @@ pub(crate) struct AttentionView {
     below: HashMap<SessionId, AsksBelow>,
 }
 
-/// Asks of the sessions that a session's agent started, and the session whose ask has waited longest.
+/// Asks of the sessions that a session's agent started, and the session whose ask has waited
+/// longest.
 #[derive(Clone, Debug)]
 struct AsksBelow {
     count: usize,
@@ -201,8 +204,8 @@ fn require_person(app: &App, caller: &Caller) -> Result<Arc<str>, Fault> {
         .ok_or_else(|| Fault::new(ErrorCode::NOT_FOR_AGENTS, detail))
 }
 
-/// Notes that the caller's person has acted in the session: what was there before counts as seen. `before` is the
-/// session's last event before the act.
+/// Notes that the caller's person has acted in the session: what was there before counts as seen.
+/// `before` is the session's last event before the act.
 pub(crate) fn note_act(app: &App, caller: &Caller, handle: &SessionHandle, before: Seq) {
     if before == Seq::ZERO {
         return;

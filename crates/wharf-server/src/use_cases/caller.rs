@@ -14,8 +14,8 @@ use crate::fault::Fault;
 /// Bounds a client's name or version, which is recorded with every prompt.
 const MAX_NAME_CHARS: usize = 200;
 
-/// Returns a client's name or version as it is recorded and shown: without control characters, and cut off where it is
-/// too long. `None` if nothing is left.
+/// Returns a client's name or version as it is recorded and shown: without control characters, and
+/// cut off where it is too long. `None` if nothing is left.
 pub(crate) fn shown_name(given: &str) -> Option<Arc<str>> {
     let name: String = given.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect();
     (!name.is_empty()).then(|| name.into())
@@ -30,13 +30,15 @@ pub(crate) struct Caller {
     sender: Sender,
 }
 
-/// Returns the client id of a caller without a connection. It is the same at every call with the same token.
+/// Returns the client id of a caller without a connection. It is the same at every call with the
+/// same token.
 pub(crate) fn client_id_without_connection(identity: &Identity) -> ClientId {
     ClientId::new(format!("api_{}", identity.token.as_deref().unwrap_or("local")))
 }
 
 impl Caller {
-    /// Creates a caller without a connection. All calls with the same token are recorded as the same client.
+    /// Creates a caller without a connection. All calls with the same token are recorded as the
+    /// same client.
     pub(crate) fn new(identity: Identity, name: Option<&str>) -> Self {
         let client = client_id_without_connection(&identity);
         let name = name.and_then(shown_name);
@@ -54,19 +56,21 @@ impl Caller {
         Self { role: identity.role(), identity, is_connected: false, sender }
     }
 
-    /// A client on an ACP connection. It may have asked for less than its identity allows, for all sessions or for one.
+    /// A client on an ACP connection. It may have asked for less than its identity allows, for all
+    /// sessions or for one.
     pub(crate) const fn for_connection(identity: Identity, role: Role, sender: Sender) -> Self {
         Self { identity, role, is_connected: true, sender }
     }
 
-    /// Sets the id that the client chose for itself. With it, the client is recognised on other surfaces.
+    /// Sets the id that the client chose for itself. With it, the client is recognised on other
+    /// surfaces.
     pub(crate) fn with_chosen_id(mut self, chosen: Option<ChosenId>) -> Self {
         self.sender.chosen = chosen;
         self
     }
 
-    /// Removes `PATH` from the environment unless the caller is an admin: with its own `PATH` a caller could run a program of
-    /// its choice instead of the agent.
+    /// Removes `PATH` from the environment unless the caller is an admin: with its own `PATH` a
+    /// caller could run a program of its choice instead of the agent.
     pub(crate) fn allowed_env(
         &self,
         mut env: BTreeMap<String, String>,
@@ -92,8 +96,8 @@ impl Caller {
         Err(Fault::new(ErrorCode::OBSERVER, detail))
     }
 
-    /// Refuses a client that is attached to this session as an observer. The client is recognised by its token and the id that
-    /// it chose (`Wharf-Client-Id`).
+    /// Refuses a client that is attached to this session as an observer. The client is recognised
+    /// by its token and the id that it chose (`Wharf-Client-Id`).
     pub(crate) async fn may_change_as_attached(&self, app: &App, id: &str) -> Result<(), Fault> {
         if !app.host.is_observer(&SessionId::new(id), self.sender()).await {
             return Ok(());
@@ -102,8 +106,9 @@ impl Caller {
         Err(Fault::new(ErrorCode::OBSERVER, detail))
     }
 
-    /// Refuses a caller that may not work in this session. An agent may in sessions that it led to, if it may delegate and
-    /// calls by REST or MCP; by ACP it only looks, and in its own session it never may.
+    /// Refuses a caller that may not work in this session. An agent may in sessions that it led to,
+    /// if it may delegate and calls by REST or MCP; by ACP it only looks, and in its own session it
+    /// never may.
     pub(crate) fn may_work_in(&self, app: &App, id: &str) -> Result<(), Fault> {
         if self.is_connected {
             return self.may_change().map_err(|fault| fault.with_session(id));
@@ -119,8 +124,9 @@ impl Caller {
         if delegates && session.descends_from(agent) { Ok(()) } else { self.may_change() }
     }
 
-    /// Refuses callers that may not answer asks of this session. An agent may answer for sessions that descend from its own
-    /// only if `delegation.answer` is set: otherwise it could grant permissions that its user would refuse.
+    /// Refuses callers that may not answer asks of this session. An agent may answer for sessions
+    /// that descend from its own only if `delegation.answer` is set: otherwise it could grant
+    /// permissions that its user would refuse.
     pub(crate) fn may_answer_in(&self, app: &App, id: &str) -> Result<(), Fault> {
         self.may_work_in(app, id)?;
         if self.identity.agent_session().is_none() || app.host.config().delegation.answer {

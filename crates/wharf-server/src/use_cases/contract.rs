@@ -1,5 +1,5 @@
-//! Conversions from the host's types to the types of the contract (`wharf-api`). Each match is exhaustive, so that a new
-//! variant of the host needs a word here.
+//! Conversions from the host's types to the types of the contract (`wharf-api`). Each match is
+//! exhaustive, so that a new variant of the host needs a word here.
 
 use super::to_accepted_kinds;
 use wharf_api::{
@@ -153,7 +153,8 @@ pub(crate) const fn to_ask_type(kind: AskKind) -> AskType {
     }
 }
 
-/// Returns the ask with the choices that its request offers. The time of its opening, which is in the log, is not set.
+/// Returns the ask with the choices that its request offers. The time of its opening, which is in
+/// the log, is not set.
 pub(crate) fn to_open_ask(ask: &Ask) -> OpenAsk {
     let params = frame::to_value(ask.frame.bytes())["params"].take();
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();

@@ -43,8 +43,8 @@ pub(super) fn invalid_query(detail: impl Into<String>) -> Fault {
     Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_query")
 }
 
-/// Returns the fault for an agent that could not be started. An agent that is not installed has the same code wherever it is
-/// named.
+/// Returns the fault for an agent that could not be started. An agent that is not installed has the
+/// same code wherever it is named.
 pub(crate) fn start_failed(failure: &StartFailure) -> Fault {
     if let Some(error) = &failure.adapter_error {
         return fault_from_adapter_error(error);
@@ -140,7 +140,8 @@ pub(crate) fn fault_from_workspace_error(error: &WorkspaceError) -> Fault {
     Fault::new(code, error.to_string())
 }
 
-/// Returns the fault for a request whose path names the workspace: an unknown one has the status 404.
+/// Returns the fault for a request whose path names the workspace: an unknown one has the status
+/// 404.
 pub(super) fn fault_from_named_workspace_error(error: &WorkspaceError) -> Fault {
     let fault = fault_from_workspace_error(error);
     if matches!(error, WorkspaceError::Unknown { .. }) {
@@ -150,7 +151,8 @@ pub(super) fn fault_from_named_workspace_error(error: &WorkspaceError) -> Fault 
     }
 }
 
-/// Returns the fault for a failed call on a session. A session that was forgotten meanwhile is unknown.
+/// Returns the fault for a failed call on a session. A session that was forgotten meanwhile is
+/// unknown.
 pub(super) fn fault_from_failed_call(app: &App, id: &SessionId, error: &CallError) -> Fault {
     if matches!(error, CallError::Gone) && app.host.descriptor(id).is_none() {
         return unknown_session(id.as_str());
@@ -245,7 +247,8 @@ pub(crate) fn fault_from_refusal(refusal: &Refusal, id: &str) -> Fault {
     fault.with_session(id)
 }
 
-/// Returns the fault for a prompt that ended without an answer of the agent; `None` if the agent answered.
+/// Returns the fault for a prompt that ended without an answer of the agent; `None` if the agent
+/// answered.
 pub(crate) fn fault_from_prompt_end(
     end: &PromptEnd,
     failure: Option<&str>,

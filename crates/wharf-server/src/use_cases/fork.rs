@@ -95,7 +95,8 @@ pub(crate) async fn fork_for_client(
         })
 }
 
-/// Refuses a caller that may not start sessions, or that only observes the source: a copy could be driven on.
+/// Refuses a caller that may not start sessions, or that only observes the source: a copy could be
+/// driven on.
 async fn may_fork(app: &App, caller: &Caller, id: &str) -> Result<(), Fault> {
     caller.may_change()?;
     caller.may_change_as_attached(app, id).await

@@ -1,4 +1,5 @@
-//! The host itself: its description, its readiness, the processes of its sessions, and its shutdown.
+//! The host itself: its description, its readiness, the processes of its sessions, and its
+//! shutdown.
 
 use axum::http::StatusCode;
 use wharf_api::{
@@ -79,7 +80,8 @@ pub(crate) fn stop_host(
     Ok(StopReceipt { ok: true, pid: std::process::id() })
 }
 
-/// Refuses if the host takes no work. There is no state "starting": the server listens only once the host is ready.
+/// Refuses if the host takes no work. There is no state "starting": the server listens only once
+/// the host is ready.
 pub(crate) async fn check_readiness(app: &App) -> Result<(), Fault> {
     let stopping = (*app.stopping.borrow()).then_some((
         ErrorCode::STOPPING,
@@ -109,8 +111,8 @@ pub(crate) async fn check_readiness(app: &App) -> Result<(), Fault> {
     Err(fault.with_members(|body| body.reasons = Some(all)))
 }
 
-/// Lists the sessions that are alive, the newest first, with their processes and figures, and without any text of people or
-/// agents.
+/// Lists the sessions that are alive, the newest first, with their processes and figures, and
+/// without any text of people or agents.
 pub(crate) fn list_processes(app: &App, caller: &Caller) -> Result<ProcessList, Fault> {
     caller.may_change()?;
     let mut known = app.visible_to(&caller.identity).descriptors();

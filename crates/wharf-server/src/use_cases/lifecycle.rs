@@ -12,8 +12,8 @@ use super::{Caller, open_session};
 use crate::App;
 use crate::fault::Fault;
 
-/// Ends the session; its history stays. A session that has ended already stays as it is. Returns when its processes are
-/// gone.
+/// Ends the session; its history stays. A session that has ended already stays as it is. Returns
+/// when its processes are gone.
 pub(crate) async fn kill_session(app: &App, caller: &Caller, id: &str) -> Result<Killed, Fault> {
     let roots = app.host.processes_of(&SessionId::new(id));
     end_session(app, caller, id, EndReason::User).await?;
@@ -81,8 +81,8 @@ const fn agent_delete_word(agent: AgentDelete) -> Option<&'static str> {
     }
 }
 
-/// Ends the running turn, regardless of which client began it. Waiting prompts stay in the queue. A forced interrupt does
-/// not wait for the agent.
+/// Ends the running turn, regardless of which client began it. Waiting prompts stay in the queue. A
+/// forced interrupt does not wait for the agent.
 pub(crate) async fn interrupt_turn(
     app: &App,
     caller: &Caller,
@@ -98,8 +98,8 @@ pub(crate) async fn interrupt_turn(
     Ok(Interrupted { ok: true, id: id.to_owned(), was_busy: done.was_busy })
 }
 
-/// Ends the caller's own prompts, or the turn that it sees as far as `scope` allows. Returns true if another client's turn
-/// was left alone, since a turn of the caller's own ended just before.
+/// Ends the caller's own prompts, or the turn that it sees as far as `scope` allows. Returns true
+/// if another client's turn was left alone, since a turn of the caller's own ended just before.
 pub(crate) async fn cancel_turn(
     app: &App,
     caller: &Caller,
@@ -116,7 +116,8 @@ pub(crate) async fn cancel_turn(
     Ok(done.crossed)
 }
 
-/// Takes one prompt back: out of the queue, or by cancelling its turn. The caller bounds the reason's length.
+/// Takes one prompt back: out of the queue, or by cancelling its turn. The caller bounds the
+/// reason's length.
 pub(crate) async fn cancel_prompt(
     app: &App,
     caller: &Caller,

@@ -61,8 +61,9 @@ pub(crate) async fn end_login(app: &App, caller: &Caller, id: &str) -> Result<Lo
     .await
 }
 
-/// Returns the logins that the caller may see. An admin sees all. Another token sees the logins that were made with it; a
-/// login sees itself and those of the same token that have no more rights than it has.
+/// Returns the logins that the caller may see. An admin sees all. Another token sees the logins
+/// that were made with it; a login sees itself and those of the same token that have no more rights
+/// than it has.
 fn visible_logins(app: &App, caller: &Caller) -> Result<Vec<TokenEntry>, Fault> {
     if caller.identity.agent_session().is_some() {
         return Err(Fault::new(

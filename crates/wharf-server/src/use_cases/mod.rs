@@ -1,5 +1,6 @@
-//! The application layer: each use case checks the caller's rights, acts on the host and returns the outcome in the types of
-//! the contract. Every surface calls these functions and only translates.
+//! The application layer: each use case checks the caller's rights, acts on the host and returns
+//! the outcome in the types of the contract. Every surface calls these functions and only
+//! translates.
 
 mod adapters;
 mod agent_log;

@@ -15,7 +15,8 @@ const MAX_RECENT: usize = 100;
 /// Directories that are looked at, in case many are gone or not allowed.
 const MAX_CHECKED: usize = 500;
 
-/// Lists the directories of the caller's sessions, the last used first, and the workspaces that it may use.
+/// Lists the directories of the caller's sessions, the last used first, and the workspaces that it
+/// may use.
 pub(crate) async fn list_places(
     app: &App,
     caller: &Caller,
@@ -56,7 +57,8 @@ pub(crate) async fn list_places(
         .flatten()
 }
 
-/// Returns the directories of the sessions that the caller sees, without those that are gone or that it may not name.
+/// Returns the directories of the sessions that the caller sees, without those that are gone or
+/// that it may not name.
 fn recent_directories(app: &App, caller: &Caller, limit: usize) -> Vec<RecentDirectory> {
     let mut known: HashMap<String, RecentDirectory> = HashMap::new();
     for session in visible_sessions(app, caller) {

@@ -117,7 +117,8 @@ pub(crate) async fn send_prompt(
     submit_blocks(app, caller, &handle, &blocks, overlap, key).await
 }
 
-/// Returns the key if its length is valid. `place` names the header or member that held it, for the fault.
+/// Returns the key if its length is valid. `place` names the header or member that held it, for the
+/// fault.
 pub(crate) fn check_idempotency_key<'a>(place: &str, key: &'a str) -> Result<&'a str, Fault> {
     let usable = !key.is_empty() && key.len() <= MAX_KEY_BYTES;
     usable.then_some(key).ok_or_else(|| {

@@ -79,7 +79,8 @@ pub(crate) async fn test_push(app: &App, caller: &Caller) -> Result<PushDelivery
     })
 }
 
-/// Returns the id of the caller's login. Only the owner is notified, so that only the owner's devices can subscribe.
+/// Returns the id of the caller's login. Only the owner is notified, so that only the owner's
+/// devices can subscribe.
 fn find_own_login(app: &App, caller: &Caller) -> Result<String, Fault> {
     let login = caller.identity.token.as_deref().filter(|id| app.tokens.is_login(id));
     let is_owner = app.tokens.person_of(&caller.identity).as_deref() == Some(OWNER);

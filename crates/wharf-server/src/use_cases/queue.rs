@@ -67,7 +67,8 @@ fn block_text(block: Json<'_>) -> String {
     }
 }
 
-/// A prompt apart: its text, and its other content by name and as JSON, which may be an image of megabytes and is not copied.
+/// A prompt apart: its text, and its other content by name and as JSON, which may be an image of
+/// megabytes and is not copied.
 struct PromptParts<'a> {
     text: String,
     attachments: Vec<(String, &'a str)>,
@@ -191,7 +192,8 @@ pub(crate) async fn replace_queued(
     Ok(())
 }
 
-/// Runs a waiting prompt next and interrupts the running turn for it, or gives it to the agent in that turn.
+/// Runs a waiting prompt next and interrupts the running turn for it, or gives it to the agent in
+/// that turn.
 pub(crate) async fn send_queued(
     app: &App,
     caller: &Caller,

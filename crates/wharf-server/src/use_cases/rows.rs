@@ -65,7 +65,8 @@ async fn read_page(
     Ok(to_row_page(id, slice, state))
 }
 
-/// Reads the newest page with the state of the session, for the beginning of a stream. Returns the state with its marks, too.
+/// Reads the newest page with the state of the session, for the beginning of a stream. Returns the
+/// state with its marks, too.
 pub(crate) async fn read_newest_rows(
     app: &App,
     view: &AttentionView,

@@ -19,7 +19,8 @@ use crate::fault::Fault;
 const DEFAULT_PAGE_HITS: usize = 30;
 const MAX_PAGE_HITS: usize = 100;
 
-/// Returns the rows that match, the newest first, of the sessions that the caller sees and the query selects.
+/// Returns the rows that match, the newest first, of the sessions that the caller sees and the
+/// query selects.
 pub(crate) async fn search_rows(
     app: &App,
     caller: &Caller,

@@ -1,4 +1,5 @@
-//! The settings of a session's agent: what is in force, what can be chosen, and choosing it (rules 17.1, 17.2).
+//! The settings of a session's agent: what is in force, what can be chosen, and choosing it (rules
+//! 17.1, 17.2).
 
 use std::time::Duration;
 
@@ -29,8 +30,8 @@ const AGENT_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How much of the agent's own words about a refusal is shown.
 const MAX_REFUSAL_CHARS: usize = 2_000;
 
-/// Returns the settings that are in force and the values that can be chosen. A sleeping session is not woken: its settings
-/// are those that its agent is given when it comes back.
+/// Returns the settings that are in force and the values that can be chosen. A sleeping session is
+/// not woken: its settings are those that its agent is given when it comes back.
 pub(crate) async fn get_settings(
     app: &App,
     caller: &Caller,

@@ -1,4 +1,5 @@
-//! Settings of an agent within a bound, to be told beside rows: some agents have thousands of commands or models.
+//! Settings of an agent within a bound, to be told beside rows: some agents have thousands of
+//! commands or models.
 
 use wharf_api::{AgentCommandInfo, ChoiceValue, SessionSettingsInfo, SettingChoice, SettingOption};
 
@@ -85,7 +86,8 @@ impl SettingsBudget {
     }
 }
 
-/// Returns settings of at most 64 KiB. Modes come first, since they are few; then commands, models and options.
+/// Returns settings of at most 64 KiB. Modes come first, since they are few; then commands, models
+/// and options.
 pub(super) fn shorten_settings(mut settings: SessionSettingsInfo) -> SessionSettingsInfo {
     let mut budget = SettingsBudget { left: MAX_SETTINGS_BYTES, shortened: false };
     budget.keep_choice(&mut settings.modes);

@@ -105,14 +105,15 @@ const fn to_host_word(on_label: wharf_api::OnLabel) -> LabelPolicy {
     }
 }
 
-/// Returns false if the session of an earlier request has ended since for another reason than a failed start.
+/// Returns false if the session of an earlier request has ended since for another reason than a
+/// failed start.
 pub(super) fn needs_waiting(handle: &SessionHandle) -> bool {
     let known = handle.descriptor();
     known.status.is_alive() || known.end_reason == Some(EndReason::StartFailed)
 }
 
-/// Queues the first prompt, which waits until the agent runs (rule 2.10), and returns its id. A repeated request finds the
-/// prompt of the first.
+/// Queues the first prompt, which waits until the agent runs (rule 2.10), and returns its id. A
+/// repeated request finds the prompt of the first.
 async fn submit_first_prompt(
     app: &App,
     caller: &Caller,
@@ -125,9 +126,11 @@ async fn submit_first_prompt(
     let key = key.map(|key| format!("spawn {key}"));
     match submit_blocks(app, caller, handle, blocks, Overlap::Queue, key.as_deref()).await {
         Ok(prompted) => Ok(Some(prompted.prompt_id)),
-        // The first request's prompt was never accepted and its session has ended since: the session is still the answer.
+        // The first request's prompt was never accepted and its session has ended since: the
+        // session is still the answer.
         Err(_) if spawned_as == SpawnedAs::Repeat => Ok(None),
-        // The agent failed before the prompt was submitted: waiting for the start reports the reason.
+        // The agent failed before the prompt was submitted: waiting for the start reports the
+        // reason.
         Err(fault) if fault.code() == ErrorCode::NOT_RESUMABLE && spawned_as == SpawnedAs::New => {
             Ok(None)
         }
@@ -155,7 +158,8 @@ pub(crate) struct NewSession {
 #[derive(Debug)]
 pub(crate) enum NotCreated {
     Refused(Fault),
-    /// The agent answered `session/new` or `session/fork` with this error. The session is there, without an agent.
+    /// The agent answered `session/new` or `session/fork` with this error. The session is there,
+    /// without an agent.
     ByAgent {
         answer: Bytes,
         session: SessionId,

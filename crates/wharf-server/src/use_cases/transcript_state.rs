@@ -1,7 +1,7 @@
 //! The session beside its rows: what a reader shows around the transcript (rules 13.4, 13.5).
 //!
-//! Settings, clients and live output cost a call to the session's task or a look at a terminal. [`StateMarks`] tells whether they
-//! can have changed, for the price of a few loads.
+//! Settings, clients and live output cost a call to the session's task or a look at a terminal.
+//! [`StateMarks`] tells whether they can have changed, for the price of a few loads.
 
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ pub(crate) struct StateMarks {
 }
 
 impl StateMarks {
-    /// Reads the marks. They are read before what they stand for, so that a change in between is seen later.
+    /// Reads the marks. They are read before what they stand for, so that a change in between is
+    /// seen later.
     pub(crate) fn read(handle: &SessionHandle) -> Self {
         let settings_at = handle.settings_at();
         let presence = handle.presence();
@@ -38,7 +39,8 @@ impl StateMarks {
         !self.running.is_empty()
     }
 
-    /// Returns these marks with the older numbers of bytes, if the same commands run: their growth is told later.
+    /// Returns these marks with the older numbers of bytes, if the same commands run: their growth
+    /// is told later.
     pub(crate) fn without_growth(self, known: &Self) -> Self {
         let names = |marks: &Self| -> Vec<String> {
             marks.running.iter().map(|run| run.terminal.clone()).collect()
@@ -66,8 +68,8 @@ pub(crate) struct FoldedState {
     pub(crate) plan: Option<String>,
 }
 
-/// Reads the state of a session. Parts that have not changed are taken from the state that the reader has; so is the output of
-/// running commands unless `is_output_due`.
+/// Reads the state of a session. Parts that have not changed are taken from the state that the
+/// reader has; so is the output of running commands unless `is_output_due`.
 pub(crate) async fn read_state(
     app: &App,
     view: &AttentionView,
@@ -120,8 +122,9 @@ fn to_live_output(transcript: &SessionTranscript, running: &RunningTerminal) -> 
     })
 }
 
-/// Returns the members that differ from those that the reader knows, all of them if it knows none; `None` if none does.
-/// `is_session_new` says whether the description of the session has changed for a person.
+/// Returns the members that differ from those that the reader knows, all of them if it knows none;
+/// `None` if none does. `is_session_new` says whether the description of the session has changed
+/// for a person.
 pub(crate) fn find_state_change(
     known: Option<&TranscriptState>,
     now: &TranscriptState,

@@ -53,8 +53,8 @@ pub(crate) async fn list_turns(
     })
 }
 
-/// Reads the turn of a prompt with the agent's answer. A prompt that waits has a turn without rows, also if an earlier turn of it
-/// was cut off.
+/// Reads the turn of a prompt with the agent's answer. A prompt that waits has a turn without rows,
+/// also if an earlier turn of it was cut off.
 pub(crate) async fn get_turn(
     app: &App,
     caller: &Caller,
@@ -105,7 +105,8 @@ pub(crate) fn parse_wait(wait: Option<&str>) -> Result<Option<Duration>, Fault> 
     }
 }
 
-/// Waits for the end of a prompt's turn, and returns the turn as it is then; `None` if the prompt never gets one.
+/// Waits for the end of a prompt's turn, and returns the turn as it is then; `None` if the prompt
+/// never gets one.
 pub(crate) async fn wait_for_turn_end(
     app: &App,
     caller: &Caller,

@@ -1,4 +1,5 @@
-//! Files that are sent with prompts: keeping them, and putting them into a prompt's content (rule 17.9).
+//! Files that are sent with prompts: keeping them, and putting them into a prompt's content (rule
+//! 17.9).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -67,7 +68,8 @@ pub(crate) async fn store_upload(
     Ok(UploadInfo { id: upload, name, mime_type, bytes })
 }
 
-/// Returns the type of a file. Of an image the bytes decide; what only claims to be an image is an unknown file.
+/// Returns the type of a file. Of an image the bytes decide; what only claims to be an image is an
+/// unknown file.
 fn find_type(given: Option<&str>, data: &[u8]) -> String {
     if let Some(image) = sniff_image_type(data) {
         return image.to_owned();
@@ -101,7 +103,8 @@ fn fault_from_upload_error(error: &UploadError, id: &str) -> Fault {
     Fault::new(code, error.to_string()).with_session(id)
 }
 
-/// Replaces the blocks of a prompt that name uploads by content that the agent takes. `None` if there are none.
+/// Replaces the blocks of a prompt that name uploads by content that the agent takes. `None` if
+/// there are none.
 pub(super) async fn expand_uploads(
     app: &App,
     handle: &SessionHandle,

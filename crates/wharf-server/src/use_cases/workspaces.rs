@@ -1,4 +1,5 @@
-//! The registry of workspaces, which are directories with a name (rule 8.6). Only an admin may change it.
+//! The registry of workspaces, which are directories with a name (rule 8.6). Only an admin may
+//! change it.
 
 use std::path::Path;
 use std::sync::Arc;

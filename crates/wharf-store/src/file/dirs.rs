@@ -76,13 +76,13 @@ pub(super) fn list_segments(dir: &Path) -> io::Result<Vec<SegmentFile>> {
     Ok(found)
 }
 
-/// Lists every log below `root` without opening the logs. A log has a second segment only if its first one has reached
-/// `alone_below`.
+/// Lists every log below `root` without opening the logs. A log has a second segment only if its
+/// first one has reached `alone_below`.
 pub(super) fn list_logs(root: &Path, alone_below: u64) -> io::Result<Vec<LogStat>> {
     let mut logs = Vec::new();
     for_each_entry(&workspaces_dir(root), |bucket, path| {
-        // Names are looked up from the directory above instead of from the root, which is measurable with ten thousand
-        // logs.
+        // Names are looked up from the directory above instead of from the root, which is
+        // measurable with ten thousand logs.
         let Some(sessions) = open_dir(CWD, &path.join("sessions"))? else { return Ok(()) };
         let mut names = Dir::read_from(&sessions)?;
         while let Some(entry) = names.read().transpose()? {
@@ -94,7 +94,8 @@ pub(super) fn list_logs(root: &Path, alone_below: u64) -> io::Result<Vec<LogStat
             match log_bytes(&sessions, id.name(), alone_below) {
                 Ok(Some(bytes)) => logs.push(LogStat { id, bytes }),
                 Ok(None) => {}
-                // The log exists but cannot be examined: opening it reports the reason. The other logs are listed.
+                // The log exists but cannot be examined: opening it reports the reason. The other
+                // logs are listed.
                 Err(_) => logs.push(LogStat { id, bytes: 0 }),
             }
         }
@@ -137,7 +138,8 @@ fn open_dir(at: impl AsFd, path: &Path) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Renames a session's directory to a hidden name in one step. Returns `None` if there is no such directory.
+/// Renames a session's directory to a hidden name in one step. Returns `None` if there is no such
+/// directory.
 pub(super) fn hide_session(session: &Path, name: &str) -> io::Result<Option<PathBuf>> {
     let mut nth = 0_u32;
     loop {

@@ -8,8 +8,8 @@ use super::dirs;
 use super::points::SegmentIndex;
 use super::segment::{read_header, scan_segment};
 
-/// Returns the largest epoch in the logs below `root`, 0 if there is none. Changes nothing. A log that cannot be read counts as
-/// having none.
+/// Returns the largest epoch in the logs below `root`, 0 if there is none. Changes nothing. A log
+/// that cannot be read counts as having none.
 pub(crate) fn find_largest_epoch(root: &Path) -> io::Result<u64> {
     let logs = dirs::list_logs(root, 0)?;
     let epochs = logs

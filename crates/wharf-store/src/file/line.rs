@@ -1,5 +1,5 @@
-//! One line of a log: a CRC-32 in eight hex digits, a space, and a JSON object, which is a record or the header of a
-//! segment.
+//! One line of a log: a CRC-32 in eight hex digits, a space, and a JSON object, which is a record
+//! or the header of a segment.
 
 use std::ops::Range;
 

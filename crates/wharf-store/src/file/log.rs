@@ -22,10 +22,12 @@ use crate::{AppendError, Head, Log, LogId, Mended, OnSynced, RecordPage, StoreEr
 
 /// A write buffer that has grown beyond this is freed.
 const BUFFER_KEPT: usize = 1 << 20;
-/// The active segment's index is stored whenever it covers this many bytes more: opening then reads only the rest.
+/// The active segment's index is stored whenever it covers this many bytes more: opening then reads
+/// only the rest.
 const INDEX_EVERY: u64 = 8 << 20;
 
-/// The directories that must be synced before the log is safe: none, the log's own, or all up to the root.
+/// The directories that must be synced before the log is safe: none, the log's own, or all up to
+/// the root.
 const DIRS_SAFE: u8 = 0;
 const DIRS_OWN: u8 = 1;
 const DIRS_ALL: u8 = 2;
@@ -39,7 +41,8 @@ pub(super) struct FileLog {
     context: LogContext,
     mended: Mended,
     writer: Mutex<LogWriter>,
-    /// The part of the log that readers may see. Locked for a moment only, never during a read or a write.
+    /// The part of the log that readers may see. Locked for a moment only, never during a read or a
+    /// write.
     published: Mutex<LogView>,
     pub(super) hints: Mutex<ReadHints>,
     synced: AtomicU64,
@@ -179,8 +182,8 @@ impl FileLog {
         wrap_error("writing", &segment.path)(error).into()
     }
 
-    /// Closes the active segment and creates the next one. The old segment is synced before the new one exists, so only
-    /// the last segment can have a torn end.
+    /// Closes the active segment and creates the next one. The old segment is synced before the new
+    /// one exists, so only the last segment can have a torn end.
     fn start_segment(&self, writer: &mut LogWriter) -> Result<(), AppendError> {
         let old = Arc::clone(&writer.active);
         writer.file.sync_data().map_err(|error| self.sync_failed(&old, error))?;
@@ -220,7 +223,8 @@ impl FileLog {
         error
     }
 
-    /// Syncs everything appended so far and returns the last synced seq. Only the sync thread calls this.
+    /// Syncs everything appended so far and returns the last synced seq. Only the sync thread calls
+    /// this.
     pub(super) fn sync_now(&self) -> Result<u64, StoreError> {
         self.check_writable()?;
         let view = self.view();
@@ -229,7 +233,8 @@ impl FileLog {
             return Ok(view.head.seq);
         }
         view.file.sync_data().map_err(|error| self.sync_failed(&view.active, error))?;
-        // The directories up to the state directory: log, session, `sessions`, bucket, `workspaces`, root.
+        // The directories up to the state directory: log, session, `sessions`, bucket,
+        // `workspaces`, root.
         let depth = if dirs == DIRS_ALL { 6 } else { usize::from(dirs) };
         for dir in self.dir.ancestors().take(depth) {
             dirs::sync_dir(dir).map_err(|error| self.sync_failed(&view.active, error))?;
@@ -239,7 +244,8 @@ impl FileLog {
         Ok(view.head.seq)
     }
 
-    /// Fails if another program deleted the active segment: its records are lost even if they were synced.
+    /// Fails if another program deleted the active segment: its records are lost even if they were
+    /// synced.
     fn check_linked(&self, view: &LogView) -> Result<(), StoreError> {
         // A removal by this engine is not an error.
         self.check_present()?;
@@ -311,7 +317,8 @@ impl FileLog {
 }
 
 impl LogWriter {
-    /// Fills the buffer with the records' lines. Returns the resulting head and the new points of the index.
+    /// Fills the buffer with the records' lines. Returns the resulting head and the new points of
+    /// the index.
     fn encode_records(&mut self, epoch: u64, bodies: &[Bytes]) -> (Head, Vec<IndexPoint>) {
         let mut head = Head { epoch, ..self.head };
         let mut marks = Vec::new();

@@ -1,8 +1,8 @@
-//! Opens a log: finds its segments, scans the end of the last one, and cuts a half-written record that a crash left
-//! there.
+//! Opens a log: finds its segments, scans the end of the last one, and cuts a half-written record
+//! that a crash left there.
 //!
-//! Only bad bytes that reach the very end are torn. Bad bytes followed by a whole record are damage: they stay in
-//! place, and a read reports them.
+//! Only bad bytes that reach the very end are torn. Bad bytes followed by a whole record are
+//! damage: they stay in place, and a read reports them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -117,7 +117,8 @@ fn tail_epoch(dir: &Path, id: &LogId, segment: &dirs::SegmentFile) -> Result<u64
     Ok(scan.last.map(|(_, epoch)| epoch).or(header).unwrap_or(0))
 }
 
-/// Moves the bytes behind `valid_end` into a file of their own. They are synced there before they are cut here.
+/// Moves the bytes behind `valid_end` into a file of their own. They are synced there before they
+/// are cut here.
 fn cut_torn_end(
     dir: &Path,
     path: &Path,

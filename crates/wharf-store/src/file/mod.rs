@@ -32,20 +32,22 @@ pub(crate) use dirs::{create_file, sync_dir};
 pub(crate) use epochs::find_largest_epoch;
 pub(crate) use line::{checked_payload, parse_number, push_line, push_number};
 
-/// The smallest size at which a segment is closed. Part of the format: a listing relies on it to know that a short
-/// first segment is the only one.
+/// The smallest size at which a segment is closed. Part of the format: a listing relies on it to
+/// know that a short first segment is the only one.
 pub const MIN_SEGMENT_BYTES: u64 = 16 << 20;
 
 #[derive(Clone, Debug)]
 pub struct FileOptions {
     /// The state directory; logs are in `workspaces` below it.
     pub root: PathBuf,
-    /// A segment that has reached this size is closed and the next one created. Opening a log reads at most about this
-    /// much. Only tests use less than [`MIN_SEGMENT_BYTES`], and then always the same for a directory.
+    /// A segment that has reached this size is closed and the next one created. Opening a log reads
+    /// at most about this much. Only tests use less than [`MIN_SEGMENT_BYTES`], and then always the
+    /// same for a directory.
     pub segment_bytes: u64,
     /// The longest time until appended records are synced if no caller asks for a sync.
     pub sync_interval: Duration,
-    /// The number of logs that can be synced at the same time: file systems combine simultaneous syncs into one commit.
+    /// The number of logs that can be synced at the same time: file systems combine simultaneous
+    /// syncs into one commit.
     pub sync_threads: usize,
     /// Bytes kept for [`crate::Log::append_from_reserve`]; 0 disables the reserve.
     pub reserve: u64,
@@ -72,7 +74,8 @@ pub struct FileEngine {
     no_reserve: Option<String>,
 }
 
-/// One slot per id. Its lock is held while the log is created, opened or removed, so that a log is never open twice.
+/// One slot per id. Its lock is held while the log is created, opened or removed, so that a log is
+/// never open twice.
 type LogSlot = Arc<Mutex<Weak<FileLog>>>;
 
 #[derive(Debug, Default)]
@@ -112,8 +115,8 @@ impl FileEngine {
         self.reserve.is_whole()
     }
 
-    /// Deletes the reserve of a state directory whose disk is too full for a host to start. Returns false if there is
-    /// none.
+    /// Deletes the reserve of a state directory whose disk is too full for a host to start. Returns
+    /// false if there is none.
     pub fn give_up_reserve(root: &Path) -> bool {
         reserve::delete_reserve(root)
     }
@@ -121,7 +124,8 @@ impl FileEngine {
     fn log_slot(&self, id: &LogId) -> LogSlot {
         let mut slots = lock_mutex(&self.slots);
         if slots.by_id.len() >= slots.prune_at {
-            // A slot that only the map holds cannot be in use, because slots are handed out under this lock.
+            // A slot that only the map holds cannot be in use, because slots are handed out under
+            // this lock.
             slots.by_id.retain(|_, slot| {
                 Arc::strong_count(slot) > 1 || lock_mutex(slot).strong_count() > 0
             });
@@ -130,7 +134,8 @@ impl FileEngine {
         Arc::clone(slots.by_id.entry(id.clone()).or_default())
     }
 
-    /// Creates the log's directory under another name and renames it, so that a half-created log is never visible.
+    /// Creates the log's directory under another name and renames it, so that a half-created log is
+    /// never visible.
     fn create_log(&self, id: &LogId) -> Result<FileLogParts, StoreError> {
         let session = dirs::session_dir(&self.options.root, id);
         let dir = dirs::log_dir(&session);
@@ -141,7 +146,8 @@ impl FileEngine {
             return Err(wrap_error("making", &dir)(ErrorKind::StorageFull.into()));
         }
         self.create_log_files(id, &session, &dir).inspect_err(|_| {
-            // Nothing half-created is left: the session's directory is removed too, unless it holds other files.
+            // Nothing half-created is left: the session's directory is removed too, unless it holds
+            // other files.
             let _ = fs::remove_dir_all(session.join(NEW_LOG_DIR));
             let _ = fs::remove_dir_all(&dir);
             let _ = fs::remove_dir(&session);

@@ -1,5 +1,5 @@
-//! The sparse index of a segment: the offsets of some of its records. Stored beside it as `.idx`; derived from the
-//! segment and never authoritative.
+//! The sparse index of a segment: the offsets of some of its records. Stored beside it as `.idx`;
+//! derived from the segment and never authoritative.
 
 use std::fs;
 use std::io::{self, Write};
@@ -7,7 +7,8 @@ use std::path::Path;
 
 use super::line;
 
-/// One point per this many bytes: a seek reads half of it in vain, and a full segment has about a thousand points.
+/// One point per this many bytes: a seek reads half of it in vain, and a full segment has about a
+/// thousand points.
 pub(super) const POINT_STRIDE_BYTES: u64 = 64 << 10;
 const INDEX_FORMAT: u64 = 1;
 
@@ -43,7 +44,8 @@ impl SegmentIndex {
         Self(self.0[..self.0.partition_point(|point| point.offset < len)].to_vec())
     }
 
-    /// Writes the index of the segment's first `len` bytes. Needs no sync: an incomplete index is built again.
+    /// Writes the index of the segment's first `len` bytes. Needs no sync: an incomplete index is
+    /// built again.
     pub(super) fn store(&self, path: &Path, first: u64, len: u64) -> io::Result<()> {
         let mut out = Vec::with_capacity(64 + self.0.len() * 24);
         line::push_line(&mut out, |out| {
@@ -63,7 +65,8 @@ impl SegmentIndex {
         fs::rename(&temporary, path)
     }
 
-    /// Returns the stored index and the number of bytes that it covers, or `None` if no stored index is valid.
+    /// Returns the stored index and the number of bytes that it covers, or `None` if no stored
+    /// index is valid.
     pub(super) fn load(path: &Path, first: u64, len: u64) -> Option<(Self, u64)> {
         let bytes = fs::read(path).ok()?;
         let payload = line::checked_payload(bytes.strip_suffix(b"\n")?)?;

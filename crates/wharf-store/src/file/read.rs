@@ -1,5 +1,5 @@
-//! Reads pages of records. Holds no lock during a read, verifies every checksum, and reports ranges that it cannot
-//! read.
+//! Reads pages of records. Holds no lock during a read, verifies every checksum, and reports ranges
+//! that it cannot read.
 
 use std::fs::File;
 use std::path::Path;
@@ -60,7 +60,8 @@ struct PageRead<'a> {
     taken: usize,
 }
 
-/// The position in a segment: its file, the last seq that belongs to it, and the offset where bad bytes began.
+/// The position in a segment: its file, the last seq that belongs to it, and the offset where bad
+/// bytes began.
 struct SegmentPosition<'a> {
     segment: &'a Segment,
     file: &'a File,
@@ -102,8 +103,8 @@ pub(super) fn read_page(
     Ok(reading.page)
 }
 
-/// Returns the epoch of the last readable record before `seq`, 0 if there is none. Only needed for damage at the beginning of a
-/// page and of a segment.
+/// Returns the epoch of the last readable record before `seq`, 0 if there is none. Only needed for
+/// damage at the beginning of a page and of a segment.
 fn find_epoch_before(view: &LogView, seq: u64) -> Result<u64, StoreError> {
     let segments = std::iter::once(&view.active).chain(view.sealed.iter().rev());
     for segment in segments.filter(|segment| segment.first < seq) {

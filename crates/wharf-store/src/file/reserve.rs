@@ -1,4 +1,5 @@
-//! Disk space that is reserved for a full disk: enough to record the pause, kills and cancels (rule 10.5).
+//! Disk space that is reserved for a full disk: enough to record the pause, kills and cancels (rule
+//! 10.5).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -12,8 +13,8 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use super::{NO_SPACE_ERRORS, lock_mutex};
 
-/// The number of pieces in which the reserve is released. Other programs may take the freed space, so some is kept for
-/// the next kill.
+/// The number of pieces in which the reserve is released. Other programs may take the freed space,
+/// so some is kept for the next kill.
 const RESERVE_PIECES: u64 = 8;
 /// The shortest time between two attempts to refill the reserve, however many callers ask.
 const REFILL_INTERVAL: Duration = Duration::from_millis(100);
@@ -35,8 +36,8 @@ struct ReserveState {
 }
 
 impl DiskReserve {
-    /// Creates the reserve, or adopts the file of an earlier host. The error is the reason why there can be no reserve,
-    /// other than a full disk.
+    /// Creates the reserve, or adopts the file of an earlier host. The error is the reason why
+    /// there can be no reserve, other than a full disk.
     pub(super) fn create(root: &Path, size: u64) -> (Self, Option<io::Error>) {
         let path = root.join("reserve");
         let found =
@@ -64,13 +65,14 @@ impl DiskReserve {
         }
     }
 
-    /// Returns the largest batch that may be written from the reserve: one session must not use up what all others
-    /// need.
+    /// Returns the largest batch that may be written from the reserve: one session must not use up
+    /// what all others need.
     pub(super) fn max_batch_bytes(&self) -> u64 {
         self.size / 4
     }
 
-    /// Returns true if there is space, as far as is known. Refills the reserve first if it was used.
+    /// Returns true if there is space, as far as is known. Refills the reserve first if it was
+    /// used.
     pub(super) fn is_whole(&self) -> bool {
         !self.spent.load(Ordering::Acquire) || self.refill()
     }
@@ -96,8 +98,8 @@ impl DiskReserve {
             }
             state.tried_at = Some(Instant::now());
         }
-        // Twice the size is allocated for a moment: after a refill with the last free byte the next append would find
-        // no space again.
+        // Twice the size is allocated for a moment: after a refill with the last free byte the next
+        // append would find no space again.
         let whole = self
             .allocate_up_to(self.size * 2)
             .and_then(|()| self.open()?.set_len(self.size))
@@ -150,7 +152,8 @@ fn allocate_blocks(mut file: &File, from: u64, to: u64) -> io::Result<()> {
     file.sync_data()
 }
 
-/// Deletes the whole reserve, for a host that cannot start otherwise. The running host creates it again.
+/// Deletes the whole reserve, for a host that cannot start otherwise. The running host creates it
+/// again.
 pub(super) fn delete_reserve(root: &Path) -> bool {
     fs::remove_file(root.join("reserve")).is_ok()
 }

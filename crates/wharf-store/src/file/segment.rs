@@ -40,7 +40,8 @@ impl Segment {
         Self { first, path, points: Mutex::new(points) }
     }
 
-    /// Creates the file of a new segment with its header and returns it with its length. Leaves no file if it fails.
+    /// Creates the file of a new segment with its header and returns it with its length. Leaves no
+    /// file if it fails.
     pub(super) fn create(dir: &Path, first: u64, epoch: u64) -> io::Result<(Self, File, u64)> {
         let path = dir.join(dirs::segment_name(first));
         let file = dirs::create_file(&path)?;
@@ -73,8 +74,8 @@ impl Segment {
             .unwrap_or_default()
     }
 
-    /// Returns the offset at which a search for `seq` starts. Loads the index of a sealed segment, or builds it if
-    /// there is none.
+    /// Returns the offset at which a search for `seq` starts. Loads the index of a sealed segment,
+    /// or builds it if there is none.
     pub(super) fn seek(&self, file: &File, len: u64, seq: u64) -> io::Result<Option<IndexPoint>> {
         let mut points = lock_mutex(&self.points);
         if points.is_none() {
@@ -104,8 +105,8 @@ impl Segment {
         Ok(points)
     }
 
-    /// Opens a sealed segment and returns its file and length. It is opened for each read, so that a long log holds no
-    /// file handles.
+    /// Opens a sealed segment and returns its file and length. It is opened for each read, so that
+    /// a long log holds no file handles.
     pub(super) fn open(&self) -> Result<(File, u64), StoreError> {
         let file = File::open(&self.path).map_err(wrap_error("opening", &self.path))?;
         let len = file.metadata().map_err(wrap_error("reading the size of", &self.path))?.len();
@@ -134,8 +135,9 @@ pub(super) fn read_header(file: &File) -> io::Result<Option<SegmentHeader>> {
     Ok(line::parse_header(&start[..length]))
 }
 
-/// Reads the lines after the last of `points` and finds the end of the last whole one. Returns `None` if the last point
-/// is not the start of that record, so that the points belong to another file.
+/// Reads the lines after the last of `points` and finds the end of the last whole one. Returns
+/// `None` if the last point is not the start of that record, so that the points belong to another
+/// file.
 pub(super) fn scan_segment(
     file: &File,
     first: u64,

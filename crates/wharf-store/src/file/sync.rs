@@ -1,4 +1,5 @@
-//! The sync threads. Requests that arrive while a log is being synced are served together by its next fsync.
+//! The sync threads. Requests that arrive while a log is being synced are served together by its
+//! next fsync.
 
 use std::collections::VecDeque;
 use std::io;
@@ -68,7 +69,8 @@ impl Drop for SyncThreads {
         lock_mutex(&self.queue.waiting).stopped = true;
         self.queue.changed.notify_all();
         for thread in self.threads.drain(..) {
-            // A callback may hold the last handle of the engine: then the drop runs on one of the threads.
+            // A callback may hold the last handle of the engine: then the drop runs on one of the
+            // threads.
             if thread.thread().id() != thread::current().id() {
                 let _ = thread.join();
             }

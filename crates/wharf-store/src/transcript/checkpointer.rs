@@ -1,5 +1,5 @@
-//! Copies the write-ahead log of a database into the database, on a thread of its own: it waits for the disk, which those
-//! who write rows need not.
+//! Copies the write-ahead log of a database into the database, on a thread of its own: it waits for
+//! the disk, which those who write rows need not.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,13 +12,14 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::StoreError;
 
-/// The bytes of rows and texts after which the write-ahead log is copied, once there are no more writes for a while: copying
-/// waits for the disk, and whatever is written meanwhile waits with it.
+/// The bytes of rows and texts after which the write-ahead log is copied, once there are no more
+/// writes for a while: copying waits for the disk, and whatever is written meanwhile waits with it.
 const CHECKPOINT_EVERY_BYTES: usize = 4 << 20;
 const QUIET_TIME: Duration = Duration::from_millis(200);
 /// The bytes at which it is copied amid writes.
 const MAX_WAITING_BYTES: usize = 48 << 20;
-/// The pages of the write-ahead log at which the writer copies it itself, should the thread not come to it.
+/// The pages of the write-ahead log at which the writer copies it itself, should the thread not
+/// come to it.
 pub(super) const MAX_WAL_PAGES: i64 = 16 * 1024;
 
 #[derive(Debug)]
@@ -48,7 +49,8 @@ impl Checkpointer {
                 {}
                 waiting.store(0, Ordering::Relaxed);
                 let _copying = pause.lock().unwrap_or_else(PoisonError::into_inner);
-                // A failure leaves the write-ahead log as it is; the next time, or the writer, copies it.
+                // A failure leaves the write-ahead log as it is; the next time, or the writer,
+                // copies it.
                 let _ = copy_wal(&path);
             }
         });
@@ -88,7 +90,8 @@ impl Drop for Checkpointer {
     }
 }
 
-/// Copies what no reader needs any more, beside readers and writers. A database that was deleted meanwhile is not made again.
+/// Copies what no reader needs any more, beside readers and writers. A database that was deleted
+/// meanwhile is not made again.
 fn copy_wal(path: &Path) -> rusqlite::Result<()> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.pragma_update(None, "synchronous", "normal")?;

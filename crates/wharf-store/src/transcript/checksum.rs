@@ -1,5 +1,5 @@
-//! Checksums in the database of transcripts. SQLite finds damage only where its structure breaks: a changed byte of a text, or a
-//! page that has lost some of its rows, reads like any other.
+//! Checksums in the database of transcripts. SQLite finds damage only where its structure breaks: a
+//! changed byte of a text, or a page that has lost some of its rows, reads like any other.
 
 use rusqlite::ffi;
 
@@ -66,7 +66,8 @@ pub(super) fn sum_blob(blob: &StoredBlob) -> Checksum {
         .bytes(&blob.bytes)
 }
 
-/// Checks that rows of a range are there without gaps. `is_cut` says that the range may have more of them.
+/// Checks that rows of a range are there without gaps. `is_cut` says that the range may have more
+/// of them.
 pub(super) fn check_gaps(
     found: &[StoredRow],
     range: &RowRange<'_>,

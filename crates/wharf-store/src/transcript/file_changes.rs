@@ -1,4 +1,5 @@
-//! An index of the changes of files: the rows of a session are many and large, those that changed a file are found without them.
+//! An index of the changes of files: the rows of a session are many and large, those that changed a
+//! file are found without them.
 
 use std::collections::BTreeMap;
 

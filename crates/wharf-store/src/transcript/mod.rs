@@ -1,7 +1,8 @@
-//! The derived database of transcripts: the rows of every session, with the point of the log up to which they were made.
+//! The derived database of transcripts: the rows of every session, with the point of the log up to
+//! which they were made.
 //!
-//! It is *not* authoritative: everything in it can be made again from the logs. A row is JSON that the store does not read,
-//! besides the few values by which rows are found.
+//! It is *not* authoritative: everything in it can be made again from the logs. A row is JSON that
+//! the store does not read, besides the few values by which rows are found.
 
 mod checkpointer;
 mod checksum;
@@ -104,7 +105,8 @@ pub struct WordSearch<'a> {
     pub kinds: &'a [String],
     /// Only rows that were made by these rules.
     pub fold: u32,
-    /// The transcripts that can be selected, if that is known beforehand. A few of them are found without looking at others.
+    /// The transcripts that can be selected, if that is known beforehand. A few of them are found
+    /// without looking at others.
     pub only: Option<&'a [LogId]>,
     /// Returns true for the transcripts whose rows are wanted.
     pub is_selected: &'a dyn Fn(&LogId) -> bool,
@@ -182,7 +184,8 @@ pub struct RowFileChanges {
     pub changes: Vec<StoredFileChange>,
 }
 
-/// All that changed since the last checkpoint of a transcript. It is written as a whole or not at all.
+/// All that changed since the last checkpoint of a transcript. It is written as a whole or not at
+/// all.
 #[derive(Clone, Debug)]
 pub struct TranscriptChanges {
     /// The generation of the store that has the rows before these.
@@ -213,14 +216,15 @@ pub struct RowRange<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextSlice {
     pub text: String,
-    /// Where the piece begins: at the offset that was asked for, or up to three bytes before it, where its character does.
+    /// Where the piece begins: at the offset that was asked for, or up to three bytes before it,
+    /// where its character does.
     pub offset: u64,
     /// The bytes of the whole text.
     pub total: u64,
 }
 
-/// The transcripts of all sessions. A call that fails because the database is damaged makes it anew: everything is gone
-/// then, and each transcript has to be made again from its log.
+/// The transcripts of all sessions. A call that fails because the database is damaged makes it
+/// anew: everything is gone then, and each transcript has to be made again from its log.
 pub trait TranscriptStore: Send + Sync + fmt::Debug {
     /// Counts how often everything was deleted. Rows of an earlier generation are gone.
     fn generation(&self) -> u64;
@@ -252,9 +256,11 @@ pub trait TranscriptStore: Send + Sync + fmt::Debug {
         offset: u64,
         max_bytes: usize,
     ) -> Result<Option<TextSlice>, StoreError>;
-    /// Writes the words of some rows that were written after theirs. Returns true if there may be more such rows.
+    /// Writes the words of some rows that were written after theirs. Returns true if there may be
+    /// more such rows.
     fn index_some_rows(&self, id: &LogId, step: &IndexStep<'_>) -> Result<bool, StoreError>;
-    /// Returns rows of all transcripts by their words, the newest first. Words that wait to be written are not found.
+    /// Returns rows of all transcripts by their words, the newest first. Words that wait to be
+    /// written are not found.
     fn search(&self, search: &WordSearch<'_>) -> Result<FoundRows, StoreError>;
     fn blob(&self, id: &LogId, name: &str) -> Result<Option<StoredBlob>, StoreError>;
     /// Deletes all that there is of a transcript. Succeeds if there is nothing.

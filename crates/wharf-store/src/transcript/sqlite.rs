@@ -1,4 +1,5 @@
-//! Transcripts in SQLite. A database that is damaged or of another version is deleted and created again.
+//! Transcripts in SQLite. A database that is damaged or of another version is deleted and created
+//! again.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,8 @@ use super::{
 use crate::database::{Schema, is_damage, open_or_recreate, recreate};
 use crate::{LogId, StoreError};
 
-/// A row's key holds its session above these bits and its number below, so that the rows of a session lie together.
+/// A row's key holds its session above these bits and its number below, so that the rows of a
+/// session lie together.
 const NUMBER_BITS: u32 = 40;
 /// The pages that a connection keeps in memory, in KiB.
 const CACHE_KIB: i64 = 2048;
@@ -105,7 +107,8 @@ impl SqliteTranscripts {
         Self::on_one_connection(Connection::open_in_memory()?)
     }
 
-    /// Opens a database in a temporary file that nobody else can open and that is deleted with the connection.
+    /// Opens a database in a temporary file that nobody else can open and that is deleted with the
+    /// connection.
     pub fn temporary() -> Result<Arc<Self>, StoreError> {
         // SQLite gives a database without a name such a file, once it is too large for its cache.
         let connection = Connection::open("")?;
@@ -166,8 +169,9 @@ impl SqliteTranscripts {
         self.reader.iter().chain(&self.searcher)
     }
 
-    /// Makes a damaged database anew, unless that was done since the call began, at which it had this generation. The call
-    /// fails all the same: what its caller knew of the rows is no longer true.
+    /// Makes a damaged database anew, unless that was done since the call began, at which it had
+    /// this generation. The call fails all the same: what its caller knew of the rows is no longer
+    /// true.
     fn mend<T>(&self, generation: u64, result: rusqlite::Result<T>) -> Result<T, StoreError> {
         if let Err(error) = &result
             && is_damage(error)

@@ -1,4 +1,5 @@
-//! Whole texts of parts that are too large for their rows, in chunks, so that a page of a long text reads little.
+//! Whole texts of parts that are too large for their rows, in chunks, so that a page of a long text
+//! reads little.
 
 use rusqlite::{OptionalExtension, Transaction, params};
 

@@ -1,7 +1,8 @@
 //! The index of words: finds the rows of all transcripts that have given words, the newest first.
 //!
-//! A row has a place in the index. Places are in the order of the times at which rows were created, so that the newest hits
-//! come first without sorting, and a page reads little more than it returns.
+//! A row has a place in the index. Places are in the order of the times at which rows were created,
+//! so that the newest hits come first without sorting, and a page reads little more than it
+//! returns.
 
 use std::collections::HashMap;
 
@@ -13,20 +14,23 @@ use super::sqlite::{row_key, session_of_key};
 use super::{FoundRow, FoundRows, IndexStep, RowWords, WordPhrase, WordSearch};
 use crate::LogId;
 
-/// A place holds the time in milliseconds above these bits, and below them a number for rows of the same millisecond.
+/// A place holds the time in milliseconds above these bits, and below them a number for rows of the
+/// same millisecond.
 const TIE_BITS: u32 = 21;
 const MAX_MILLIS: u64 = (1 << (63 - TIE_BITS)) - 1;
-/// A selection of at most so many sessions is looked up in the index; a larger one is checked hit by hit.
+/// A selection of at most so many sessions is looked up in the index; a larger one is checked hit
+/// by hit.
 const MAX_INDEXED_SESSIONS: usize = 64;
 /// The rows that are taken out of the index in one transaction.
 const REMOVED_AT_ONCE: i64 = 16;
 
-/// The words are divided by spaces already, so the plainest tokenizer will do. `tags` has a word for the session and one for
-/// the kind, by which a selection is as quick as a word. The index of beginnings makes short ones cheap: without it SQLite
-/// would collect the rows of every word that begins so. With `secure-delete` words of deleted rows leave the file at once.
+/// The words are divided by spaces already, so the plainest tokenizer will do. `tags` has a word
+/// for the session and one for the kind, by which a selection is as quick as a word. The index of
+/// beginnings makes short ones cheap: without it SQLite would collect the rows of every word that
+/// begins so. With `secure-delete` words of deleted rows leave the file at once.
 ///
-/// `unindexed` has the rows that were written after their words. It changes together with the rows, so that a crash forgets
-/// none of them.
+/// `unindexed` has the rows that were written after their words. It changes together with the rows,
+/// so that a crash forgets none of them.
 pub(super) const CREATE_WORD_INDEX: &str = "
     CREATE VIRTUAL TABLE search USING fts5(key UNINDEXED, tags, words, tokenize = 'ascii', prefix = '3');
     INSERT INTO search (search, rank) VALUES ('secure-delete', 1);
@@ -34,8 +38,8 @@ pub(super) const CREATE_WORD_INDEX: &str = "
     CREATE TABLE unindexed (key INTEGER PRIMARY KEY);
 ";
 
-/// Writes the words of the next rows of a transcript that wait for it, in the order of their numbers. Returns true if there may
-/// be more of them.
+/// Writes the words of the next rows of a transcript that wait for it, in the order of their
+/// numbers. Returns true if there may be more of them.
 pub(super) fn index_some_rows(
     transaction: &Transaction<'_>,
     id: &LogId,
@@ -143,11 +147,12 @@ impl<'a> WordWriter<'a> {
 const DELETE_WORDS: &str = "DELETE FROM search WHERE rowid = ?1";
 const DELETE_PLACE: &str = "DELETE FROM row_place WHERE key = ?1";
 
-/// Takes some rows of a session out of the index, before the rows themselves are deleted: those after a key. Returns the
-/// last key, `None` if there was no such row.
+/// Takes some rows of a session out of the index, before the rows themselves are deleted: those
+/// after a key. Returns the last key, `None` if there was no such row.
 ///
-/// SQLite looks for every word of a row in every part of the index to overwrite it, which takes milliseconds for a row. The
-/// caller must not do that for a long session at once: nothing else could be written meanwhile.
+/// SQLite looks for every word of a row in every part of the index to overwrite it, which takes
+/// milliseconds for a row. The caller must not do that for a long session at once: nothing else
+/// could be written meanwhile.
 pub(super) fn remove_some_words(
     transaction: &Transaction<'_>,
     id: &LogId,
@@ -238,7 +243,8 @@ impl KnownSessions<'_> {
     }
 }
 
-/// Returns the query in the language of FTS5, `None` if nothing can match. Every word is quoted: no text can be an operator.
+/// Returns the query in the language of FTS5, `None` if nothing can match. Every word is quoted: no
+/// text can be an operator.
 fn match_expression(
     connection: &Connection,
     search: &WordSearch<'_>,
@@ -285,7 +291,8 @@ fn session_tag(session: i64) -> String {
     format!("s{session}")
 }
 
-/// Returns the word of a kind. It has letters only, so that it stays one word, and is no word of a session.
+/// Returns the word of a kind. It has letters only, so that it stays one word, and is no word of a
+/// session.
 fn kind_tag(kind: &str) -> String {
     let letters: String = kind.chars().filter(char::is_ascii_alphabetic).collect();
     format!("k{letters}")

@@ -14,7 +14,8 @@ use crate::{Dice, body, engine, files, id, torn_files};
 
 const CHILD: &str = "WHARF_STORE_CRASH_DIR";
 const ROUNDS: u64 = 60;
-/// The segment size: small enough that most rounds are killed in or near the beginning of a segment.
+/// The segment size: small enough that most rounds are killed in or near the beginning of a
+/// segment.
 const SEGMENT: u64 = 48 << 10;
 
 /// Runs in the killed process; not a test of its own.
@@ -70,7 +71,8 @@ fn a_killed_writer_loses_nothing_it_acknowledged() {
     assert!(files(root, ".log").len() > 10, "segments were rolled");
 }
 
-/// Runs the writer until it has acknowledged `times` batches, kills it, and returns the last acknowledged seq.
+/// Runs the writer until it has acknowledged `times` batches, kills it, and returns the last
+/// acknowledged seq.
 fn kill_after(root: &Path, times: u64) -> u64 {
     let mut child = crate::command("exec \"$0\" --exact crash::crash_writer_child --nocapture")
         .env(CHILD, root)
@@ -85,7 +87,8 @@ fn kill_after(root: &Path, times: u64) -> u64 {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // Lines that it wrote into the pipe before it died are acknowledgements too; the last line may be incomplete.
+    // Lines that it wrote into the pipe before it died are acknowledgements too; the last line may
+    // be incomplete.
     let rest: Vec<String> = lines.collect();
     let whole = rest.len().saturating_sub(1);
     rest.into_iter().take(whole).filter_map(ack).fold(acked, u64::max)

@@ -61,7 +61,8 @@ fn a_flipped_bit_anywhere_is_named_and_costs_only_its_line() {
     let whole = fs::read(&path).unwrap();
     let header = memchr::memchr(b'\n', &whole).unwrap() + 1;
     let last_line = memchr::memrchr(b'\n', &whole[..whole.len() - 1]).unwrap() + 1;
-    // The newline before the last line belongs to the line before it, but without it the last line is incomplete.
+    // The newline before the last line belongs to the line before it, but without it the last line
+    // is incomplete.
     let tail = last_line - 1;
 
     for at in 0..whole.len() {

@@ -13,7 +13,8 @@ use crate::{SMALL, body, engine, files, id, log_dir, write_log};
 
 const CHILD: &str = "WHARF_STORE_FULL_DIR";
 
-/// Runs in a process with a file size limit, which a writer cannot tell from a full disk; not a test of its own.
+/// Runs in a process with a file size limit, which a writer cannot tell from a full disk; not a
+/// test of its own.
 #[test]
 fn full_child() {
     let Ok(root) = std::env::var(CHILD) else { return };
@@ -52,7 +53,8 @@ fn full_child() {
 #[test]
 fn a_full_disk_refuses_whole_batches_and_corrupts_nothing() {
     let dir = TempDir::new().unwrap();
-    // The limit is 100 blocks of 512 or 1024 bytes. The signal of the limit is ignored, also by the executed program.
+    // The limit is 100 blocks of 512 or 1024 bytes. The signal of the limit is ignored, also by the
+    // executed program.
     let script = "trap '' XFSZ; ulimit -f 100; exec \"$0\" --exact limits::full_child --nocapture";
     let output = crate::command(script).env(CHILD, dir.path()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned()

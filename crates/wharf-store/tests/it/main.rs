@@ -1,5 +1,5 @@
-//! Tests of the store through its public interface: the contract, crashes, damage, full disks, leases, the index, and
-//! old logs.
+//! Tests of the store through its public interface: the contract, crashes, damage, full disks,
+//! leases, the index, and old logs.
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 

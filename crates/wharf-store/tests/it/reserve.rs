@@ -1,5 +1,5 @@
-//! A disk that is really full: required records use the reserve, others are refused, and appends go on when there is
-//! space.
+//! A disk that is really full: required records use the reserve, others are refused, and appends go
+//! on when there is space.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -103,7 +103,8 @@ fn small_disk_child() {
 #[test]
 fn reserve_on_a_full_disk_accepts_required_records_only() {
     let dir = TempDir::new().unwrap();
-    // The disk is mounted for this process only, in a user namespace where that is needed and allowed.
+    // The disk is mounted for this process only, in a user namespace where that is needed and
+    // allowed.
     let mounted =
         "mount -t tmpfs -o size=6m tmpfs \"$WHARF_STORE_SMALL_DISK\" || { echo no-mount; exit 0; }";
     let inner = format!("{mounted}; exec \"$0\" --exact reserve::small_disk_child --nocapture");

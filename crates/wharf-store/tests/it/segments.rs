@@ -219,8 +219,8 @@ fn ten_thousand_logs_are_listed_quickly() {
     let start = Instant::now();
     assert_eq!(engine.list().unwrap().len(), 10_000);
     let took = start.elapsed();
-    // Listing takes about 30 ms in a release build on a quiet machine; the bound only catches an open or a read of each
-    // log.
+    // Listing takes about 30 ms in a release build on a quiet machine; the bound only catches an
+    // open or a read of each log.
     assert!(took.as_secs() < 20, "{took:?}");
 }
 

@@ -1,4 +1,5 @@
-//! The database of transcripts is derived: it keeps what it is given, and is made anew when it is damaged.
+//! The database of transcripts is derived: it keeps what it is given, and is made anew when it is
+//! damaged.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -1,4 +1,5 @@
-//! The index of words: finds rows of all transcripts, the newest first, and forgets what is deleted.
+//! The index of words: finds rows of all transcripts, the newest first, and forgets what is
+//! deleted.
 
 use std::fs;
 
@@ -41,7 +42,8 @@ fn write(store: &SqliteTranscripts, id: &LogId, rows: &[RowFacts<'_>]) {
     assert!(!index(store, id, rows, usize::MAX));
 }
 
-/// Returns phrases: words of one phrase are joined by `+`, and a `*` says that the last word may go on.
+/// Returns phrases: words of one phrase are joined by `+`, and a `*` says that the last word may go
+/// on.
 fn phrases(query: &str) -> Vec<WordPhrase> {
     let read = |text: &str| WordPhrase {
         words: text.trim_end_matches('*').split('+').map(str::to_owned).collect(),

@@ -9,8 +9,9 @@ use crate::program;
 /// Runs until a signal ends it.
 const IDLE_COMMAND: &str = "exec tail -f /dev/null </dev/null 2>/dev/null";
 
-/// Starts three children and returns their pids: one in the agent's own group; one in a session of its own that ignores
-/// SIGTERM; and one like it whose parent is gone already. With `hold` they keep the agent's stdout open.
+/// Starts three children and returns their pids: one in the agent's own group; one in a session of
+/// its own that ignores SIGTERM; and one like it whose parent is gone already. With `hold` they
+/// keep the agent's stdout open.
 pub(crate) fn spawn_children(hold: bool) -> io::Result<Vec<u32>> {
     let null = if hold { "" } else { ">/dev/null" };
     let stubborn =
@@ -22,7 +23,8 @@ pub(crate) fn spawn_children(hold: bool) -> io::Result<Vec<u32>> {
         .stderr(Stdio::piped())
         .spawn()?;
     let pids = read_pids(&mut child, 3);
-    // The child is not waited for: becoming a zombie, or being adopted by the host's reaper, is part of the test.
+    // The child is not waited for: becoming a zombie, or being adopted by the host's reaper, is
+    // part of the test.
     drop(child);
     pids
 }
@@ -33,8 +35,8 @@ fn read_pids(child: &mut Child, count: usize) -> io::Result<Vec<u32>> {
     lines.map(|line| line?.trim().parse().map_err(io::Error::other)).collect()
 }
 
-/// Starts this program again with SIGTERM ignored, which is inherited: there is no safe way to ignore a signal in the
-/// running process.
+/// Starts this program again with SIGTERM ignored, which is inherited: there is no safe way to
+/// ignore a signal in the running process.
 pub(crate) fn restart_ignoring_term(arguments: &[String]) -> io::Error {
     let program = match std::env::current_exe() {
         Ok(program) => program,

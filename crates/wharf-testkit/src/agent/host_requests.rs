@@ -50,7 +50,8 @@ pub(super) fn send_request(arguments: &[String]) -> io::Result<String> {
     Ok(format!("{status} {body}"))
 }
 
-/// Sends lines to a unix socket and returns how many bytes were answered before its end, or the error.
+/// Sends lines to a unix socket and returns how many bytes were answered before its end, or the
+/// error.
 pub(super) fn send_lines(arguments: &[String]) -> io::Result<String> {
     let [socket, lines @ ..] = arguments else {
         return Err(io::Error::other("--say SOCKET LINE…"));

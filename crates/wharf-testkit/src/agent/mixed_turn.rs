@@ -1,4 +1,5 @@
-//! A turn of numbered chunks with requests of every kind under way: for hosts that are killed in the middle of it.
+//! A turn of numbered chunks with requests of every kind under way: for hosts that are killed in
+//! the middle of it.
 
 use serde_json::{Value, json};
 use wharf_demo::burst::ChunkBurst;

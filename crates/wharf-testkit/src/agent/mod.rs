@@ -1,4 +1,5 @@
-//! The scripted agent: an ACP agent that does exactly what its flags and its prompts say, valid or not.
+//! The scripted agent: an ACP agent that does exactly what its flags and its prompts say, valid or
+//! not.
 //!
 //! Flags are in [`FLAGS_USAGE`]; the commands that a prompt may hold are in [`COMMANDS_USAGE`].
 

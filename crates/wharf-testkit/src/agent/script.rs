@@ -16,8 +16,8 @@ use super::{asks, children, faults, host_requests, mixed_turn, own_files, resour
 /// How often the agent looks for a file that it waits for.
 pub(super) const FILE_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The commands. Sizes are bytes; `raw`, `rawupdate`, `ext` and `sh` take the rest of the prompt unchanged, `;`
-/// included.
+/// The commands. Sizes are bytes; `raw`, `rawupdate`, `ext` and `sh` take the rest of the prompt
+/// unchanged, `;` included.
 pub const COMMANDS_USAGE: &str = "\
   echo TEXT             one message chunk
   think TEXT, user TEXT   a thought; an echo of the user's message
@@ -234,7 +234,8 @@ impl ScriptRun {
         self.send_text(&format!("mode={} model={} cwd={cwd}", settings.mode, settings.model))
     }
 
-    /// Sends ticks with the wall-clock time, since a process cannot compare its monotonic clock with another's.
+    /// Sends ticks with the wall-clock time, since a process cannot compare its monotonic clock
+    /// with another's.
     fn send_ticks(&mut self, count: u64, every: Duration) -> Result<(), TurnStop> {
         let mut next_at = Instant::now();
         for index in 0..count {

@@ -301,8 +301,8 @@ impl ScriptedAgent {
         state
     }
 
-    /// Sends the messages that follow the opening of a session, or holds them until `session/ready` if that was
-    /// advertised.
+    /// Sends the messages that follow the opening of a session, or holds them until `session/ready`
+    /// if that was advertised.
     fn send_opening_updates(&self, session: &str) -> io::Result<()> {
         let is_ready =
             self.sessions.get(session).is_some_and(|known| lock_mutex(&known.state).ready);
@@ -312,8 +312,8 @@ impl ScriptedAgent {
         Ok(())
     }
 
-    /// Makes a copy, whichever process the source belongs to: sessions of other processes are on the same disk. The id of the copy
-    /// names its source.
+    /// Makes a copy, whichever process the source belongs to: sessions of other processes are on
+    /// the same disk. The id of the copy names its source.
     fn fork_session(&mut self, id: &Value, params: &Value) -> io::Result<()> {
         let source = params["sessionId"].as_str().unwrap_or_default();
         if self.flags.forget {
@@ -438,7 +438,8 @@ impl ScriptedAgent {
         }
     }
 
-    /// Sends the params back byte for byte: as the result of `_echo`, or as the notification `_noted` for a `_note`.
+    /// Sends the params back byte for byte: as the result of `_echo`, or as the notification
+    /// `_noted` for a `_note`.
     fn echo_params(&self, line: &[u8]) -> io::Result<()> {
         let parts: HashMap<String, &RawValue> = serde_json::from_slice(line)?;
         let part = |name: &str| parts.get(name).map_or("null", |raw| raw.get());

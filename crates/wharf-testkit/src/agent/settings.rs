@@ -1,5 +1,6 @@
-//! The scripted agent's settings: mode, model, effort and a switch. Flags set in which spellings they are reported,
-//! whether a change is reported or refused, and whether they are kept in a file that the next start reads.
+//! The scripted agent's settings: mode, model, effort and a switch. Flags set in which spellings
+//! they are reported, whether a change is reported or refused, and whether they are kept in a file
+//! that the next start reads.
 
 use std::path::{Path, PathBuf};
 

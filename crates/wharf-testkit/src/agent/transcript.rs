@@ -1,9 +1,10 @@
 //! A recorded agent, which answers frame by frame from the transcript of a real one.
 //!
-//! A transcript is a file of JSON lines `{"dir": "->", "msg": …}` (client to agent) and `{"dir": "<-", "msg": …}`
-//! (agent to client), in the order in which they crossed the wire. A message that arrives is matched with the next
-//! recorded one of the same method (any response matches the next recorded response), and the agent's frames up to the
-//! next message of the client follow. Only the ids of responses are replaced.
+//! A transcript is a file of JSON lines `{"dir": "->", "msg": …}` (client to agent) and `{"dir":
+//! "<-", "msg": …}` (agent to client), in the order in which they crossed the wire. A message that
+//! arrives is matched with the next recorded one of the same method (any response matches the next
+//! recorded response), and the agent's frames up to the next message of the client follow. Only the
+//! ids of responses are replaced.
 
 use std::fs;
 use std::io::{self, BufRead, Write};
@@ -88,12 +89,14 @@ impl TranscriptPlayer {
         self.follow_message(Some(method), id)
     }
 
-    /// Sends the frames that followed the recorded message. A message that was not recorded has no effect.
+    /// Sends the frames that followed the recorded message. A message that was not recorded has no
+    /// effect.
     fn follow_message(&mut self, method: Option<&str>, id: &Value) -> io::Result<()> {
         let Some(found) = self.find_message(method) else { return Ok(()) };
         let recorded_id = self.records[found].msg["id"].clone();
         self.next = found + 1;
-        // A turn may end behind a later message of the client, so the id is replaced in all later frames.
+        // A turn may end behind a later message of the client, so the id is replaced in all later
+        // frames.
         for record in &mut self.records[found + 1..] {
             let is_answer =
                 record.dir == FrameDirection::FromAgent && record.msg.get("method").is_none();
@@ -111,7 +114,8 @@ impl TranscriptPlayer {
         Ok(())
     }
 
-    /// Finds the client's next message of this method, from the current position on and then from the beginning.
+    /// Finds the client's next message of this method, from the current position on and then from
+    /// the beginning.
     fn find_message(&self, method: Option<&str>) -> Option<usize> {
         let fits = |place: &usize| {
             let TranscriptRecord { dir, msg } = &self.records[*place];

@@ -1,4 +1,5 @@
-//! Fills a state directory with ended sessions: `wharf-cold-sessions STATE_DIR COUNT [EVENTS]`. For measurements.
+//! Fills a state directory with ended sessions: `wharf-cold-sessions STATE_DIR COUNT [EVENTS]`. For
+//! measurements.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
-//! An ACP client that keeps every received frame and waits for frames, never for time. It uses a WebSocket or any other
-//! transport of a test ([`TestClient::from_transport`]).
+//! An ACP client that keeps every received frame and waits for frames, never for time. It uses a
+//! WebSocket or any other transport of a test ([`TestClient::from_transport`]).
 //!
-//! Every wait has a limit ([`WAIT_LIMIT`]). At the limit, or when the connection is lost, it panics with the end of the
-//! transcript. Clones share one connection.
+//! Every wait has a limit ([`WAIT_LIMIT`]). At the limit, or when the connection is lost, it panics
+//! with the end of the transcript. Clones share one connection.
 
 mod acp;
 mod frame;
@@ -28,8 +28,8 @@ use wharf_demo::turn::lock_mutex;
 
 use crate::WAIT_LIMIT;
 
-/// Answers requests of the agent automatically: returns the result or the error object, or `None` to leave the request
-/// open.
+/// Answers requests of the agent automatically: returns the result or the error object, or `None`
+/// to leave the request open.
 type Responder = Box<dyn Fn(&ReceivedFrame) -> Option<Result<Value, Value>> + Send>;
 
 /// One connection.
@@ -178,7 +178,8 @@ impl TestClient {
         *lock_mutex(&self.0.wait_limit)
     }
 
-    /// Sends text unchanged, for exact bytes and for malformed input. A lost connection is noticed by the reader.
+    /// Sends text unchanged, for exact bytes and for malformed input. A lost connection is noticed
+    /// by the reader.
     pub async fn send_raw(&self, text: &str) {
         let _ = self.0.sink.lock().await.send(text.to_owned()).await;
     }
@@ -265,7 +266,8 @@ impl TestClient {
     async fn find_frame(&self, fits: &impl Fn(&ReceivedFrame) -> bool) -> Option<ReceivedFrame> {
         let mut from = lock_mutex(&self.0.seen).cursor;
         loop {
-            // The notification is registered before the search, so that a frame that arrives in between is not missed.
+            // The notification is registered before the search, so that a frame that arrives in
+            // between is not missed.
             let arrived = self.0.arrived.notified();
             {
                 let mut seen = lock_mutex(&self.0.seen);
@@ -311,7 +313,8 @@ impl TestClient {
         .await
     }
 
-    /// Waits until the connection has ended and returns the reason: `closed CODE REASON`, `lost: …` or `ended`.
+    /// Waits until the connection has ended and returns the reason: `closed CODE REASON`, `lost: …`
+    /// or `ended`.
     pub async fn wait_closed(&self) -> String {
         let _ = tokio::time::timeout(self.wait_limit(), self.find_frame(&|_| false)).await;
         let why = lock_mutex(&self.0.seen).closed.clone();

@@ -40,7 +40,8 @@ impl Credentials {
     }
 }
 
-/// Connects and returns also the response of the handshake. A refusal is an error that names the HTTP status.
+/// Connects and returns also the response of the handshake. A refusal is an error that names the
+/// HTTP status.
 pub async fn connect(url: &str, credentials: &Credentials) -> Result<(RawSocket, Response)> {
     let mut request = url
         .into_client_request()

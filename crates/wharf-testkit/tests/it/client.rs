@@ -10,7 +10,8 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use wharf_testkit::client::{Credentials, TestClient};
 
-/// Serves one connection: sends the headers it received, echoes params, and sends requests or closes on command.
+/// Serves one connection: sends the headers it received, echoes params, and sends requests or
+/// closes on command.
 async fn serve_connections(listener: TcpListener) -> Result<()> {
     let (stream, _) = listener.accept().await?;
     let mut seen = Vec::new();

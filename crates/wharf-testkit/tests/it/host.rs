@@ -70,8 +70,8 @@ fn a_host_that_does_not_start_is_reported_with_its_stderr() -> Result<()> {
     Ok(())
 }
 
-/// Leaves a process of its own group behind when it is killed, with a child that has emptied its environment. The pids of both
-/// are in the file `left`.
+/// Leaves a process of its own group behind when it is killed, with a child that has emptied its
+/// environment. The pids of both are in the file `left`.
 const LEAVING_STAND_IN: &str = r#"#!/bin/sh
 while [ "$1" != --state-dir ]; do shift; done
 mkdir -p "$2"; echo secret > "$2/token"; mkfifo "$2/ready"

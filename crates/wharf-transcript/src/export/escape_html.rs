@@ -9,11 +9,12 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
 /// How often a text is parsed again because an escape has changed what its other parts are.
 const MAX_PASSES: usize = 32;
 
-/// Returns a piece of a Markdown document that has no HTML: each `<` outside of code is escaped, and a fence that is open at
-/// the end is closed, so that it does not turn the code of later pieces inside out.
+/// Returns a piece of a Markdown document that has no HTML: each `<` outside of code is escaped,
+/// and a fence that is open at the end is closed, so that it does not turn the code of later pieces
+/// inside out.
 ///
-/// An escape may change where code is: HTML hides a fence that counts once the HTML is text. So the beginnings of HTML are
-/// escaped first, and the result is parsed again until nothing changes.
+/// An escape may change where code is: HTML hides a fence that counts once the HTML is text. So the
+/// beginnings of HTML are escaped first, and the result is parsed again until nothing changes.
 pub(super) fn escape_html(piece: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(piece);
     if !["<", "```", "~~~"].iter().any(|mark| text.contains(mark)) {
@@ -58,7 +59,8 @@ fn find_html(text: &str) -> BTreeSet<usize> {
         .collect()
 }
 
-/// Returns the parts of the text that are code for every reader. A cell of a table cuts code in two, for example.
+/// Returns the parts of the text that are code for every reader. A cell of a table cuts code in
+/// two, for example.
 fn find_code(text: &str) -> Vec<Range<usize>> {
     let is_code =
         |event: &Event<'_>| matches!(event, Event::Code(_) | Event::Start(Tag::CodeBlock(_)));

@@ -65,7 +65,8 @@ fn row_text(row: &TranscriptRow) -> String {
     }
 }
 
-/// Returns a line of an agent in bold. Characters of Markdown in it are escaped, so that commands and paths stay as they are.
+/// Returns a line of an agent in bold. Characters of Markdown in it are escaped, so that commands
+/// and paths stay as they are.
 fn strong(line: &str) -> String {
     format!("**{}**", escape_line(line))
 }

@@ -1,4 +1,5 @@
-//! Exports: rows as documents that people keep, piece by piece, so that a long transcript is never in memory as a whole.
+//! Exports: rows as documents that people keep, piece by piece, so that a long transcript is never
+//! in memory as a whole.
 
 mod escape_html;
 mod html;
@@ -99,7 +100,8 @@ fn parts_text(parts: &[RowPart]) -> String {
     parts.iter().map(part_text).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns who settled an ask and when, and the paths that a reader should look at. The answer itself stands in the summary.
+/// Returns who settled an ask and when, and the paths that a reader should look at. The answer
+/// itself stands in the summary.
 fn describe_answer(ask: &RowAsk) -> String {
     let mut words = Vec::new();
     if let Some(AskAnswer { by, after, .. }) = &ask.answer {
@@ -117,7 +119,8 @@ fn describe_answer(ask: &RowAsk) -> String {
     words.join(" · ")
 }
 
-/// Returns the usage and the changed files of a turn's end. Zeros of agents that count nothing are left out.
+/// Returns the usage and the changed files of a turn's end. Zeros of agents that count nothing are
+/// left out.
 fn describe_end(end: &RowTurnEnd) -> String {
     let mut words = Vec::new();
     if let Some(usage) = &end.usage {

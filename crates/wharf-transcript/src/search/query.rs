@@ -6,7 +6,8 @@ use super::words::split_words;
 pub const MAX_QUERY_BYTES: usize = 1_000;
 /// The most words of a query, those of phrases among them.
 pub const MAX_QUERY_WORDS: usize = 32;
-/// A shorter beginning of a word would match too much to be of use; it is looked for as a whole word.
+/// A shorter beginning of a word would match too much to be of use; it is looked for as a whole
+/// word.
 const MIN_PREFIX_CHARS: usize = 3;
 
 /// Words that follow one another.
@@ -35,7 +36,8 @@ pub enum QueryError {
 }
 
 impl SearchQuery {
-    /// Reads a query. Every text of a fair length that has a word is one: there are no operators that could be misspelt.
+    /// Reads a query. Every text of a fair length that has a word is one: there are no operators
+    /// that could be misspelt.
     pub fn parse(text: &str) -> Result<Self, QueryError> {
         if text.len() > MAX_QUERY_BYTES {
             return Err(QueryError::TooLong);

@@ -11,9 +11,10 @@ const TEXT_BREAK: &str = "¶";
 
 /// The kinds of rows that search looks at.
 ///
-/// Thoughts are left out: they say the same as the messages and tool calls that follow, at greater length, and would fill the
-/// results. Plans repeat themselves with every change; notices and ends of turns are the host's own words. Output of tools and
-/// diffs are contents of files, for which there are better tools.
+/// Thoughts are left out: they say the same as the messages and tool calls that follow, at greater
+/// length, and would fill the results. Plans repeat themselves with every change; notices and ends
+/// of turns are the host's own words. Output of tools and diffs are contents of files, for which
+/// there are better tools.
 pub const SEARCHED_KINDS: &[&str] = &["prompt", "message", "tool", "ask"];
 
 /// Returns the texts of a row that search looks at, in the order in which a person would read them.
@@ -68,7 +69,8 @@ fn subject_texts(subject: &AskSubject) -> Vec<&str> {
     drop_repeated(texts)
 }
 
-/// Leaves out texts that came before: a title often is the command, and a diff has the path of a location.
+/// Leaves out texts that came before: a title often is the command, and a diff has the path of a
+/// location.
 fn drop_repeated(texts: Vec<&str>) -> Vec<&str> {
     let mut kept: Vec<&str> = Vec::new();
     for text in texts {
@@ -79,7 +81,8 @@ fn drop_repeated(texts: Vec<&str>) -> Vec<&str> {
     kept
 }
 
-/// Returns the words of a row, separated by spaces, as an index takes them; empty if search does not look at the row.
+/// Returns the words of a row, separated by spaces, as an index takes them; empty if search does
+/// not look at the row.
 pub fn index_words(row: &TranscriptRow) -> String {
     let mut words = String::new();
     for text in searched_texts(row) {

@@ -20,8 +20,8 @@ struct MatchedText<'a> {
     phrases: usize,
 }
 
-/// Returns a piece of the row's text around the first match, in parts that match and parts that do not. Of several texts it is
-/// the one with the most of the query.
+/// Returns a piece of the row's text around the first match, in parts that match and parts that do
+/// not. Of several texts it is the one with the most of the query.
 pub fn make_snippet(row: &TranscriptRow, query: &SearchQuery) -> Vec<SnippetPart> {
     let mut best: Option<MatchedText<'_>> = None;
     for text in searched_texts(row) {
@@ -96,7 +96,8 @@ fn cut_snippet(found: &MatchedText<'_>) -> Vec<SnippetPart> {
     parts
 }
 
-/// Returns where a snippet begins: some characters before the first match, after a space if there is one.
+/// Returns where a snippet begins: some characters before the first match, after a space if there
+/// is one.
 fn snippet_start(text: &str, first: usize) -> usize {
     let before = &text[..first];
     let Some((start, _)) = before.char_indices().rev().nth(LEAD_CHARS) else { return 0 };

@@ -20,7 +20,8 @@ enum CharClass {
     Letter,
     /// A word by itself: a sign of a script without spaces between words, or an emoji.
     Single,
-    /// An accent that is written as a character of its own. It belongs to the word and is not compared.
+    /// An accent that is written as a character of its own. It belongs to the word and is not
+    /// compared.
     Accent,
     Separator,
 }
@@ -95,7 +96,8 @@ fn push_folded(word: &mut String, c: char) {
     }
 }
 
-/// Returns the letter below an accent. Only Latin letters have theirs removed; others are compared as they are.
+/// Returns the letter below an accent. Only Latin letters have theirs removed; others are compared
+/// as they are.
 const fn strip_accent(c: char) -> char {
     match c {
         'à'..='å' | 'ā' | 'ă' | 'ą' => 'a',

@@ -1,11 +1,13 @@
-//! Turns that run at the same time: an agent that queues by itself gets a prompt while it works on another one (rule 7.1).
+//! Turns that run at the same time: an agent that queues by itself gets a prompt while it works on
+//! another one (rule 7.1).
 
 use serde_json::{Value, json};
 use wharf_core::{PromptEnd, PromptEvent, Seq};
 
 use super::{Transcript, prompt_id, sender};
 
-/// Begins the turns of prm_a and prm_b, the second while the first runs, each with an open tool call.
+/// Begins the turns of prm_a and prm_b, the second while the first runs, each with an open tool
+/// call.
 fn overlapping() -> Transcript {
     let mut log = Transcript::started();
     log.prompt("prm_a", "first");

@@ -1,4 +1,5 @@
-//! Random logs: rows are the same however the log was read, and the changes lead from any earlier state to the present one.
+//! Random logs: rows are the same however the log was read, and the changes lead from any earlier
+//! state to the present one.
 
 use std::collections::BTreeMap;
 
@@ -109,7 +110,8 @@ fn check_files_of_end(log: &Transcript) {
     assert_eq!(named, files, "the end {} names other files", log.rows().last().unwrap().id);
 }
 
-/// Checks that each turn that is over has its end, each prompt its text, and each parent the children that it counts.
+/// Checks that each turn that is over has its end, each prompt its text, and each parent the
+/// children that it counts.
 fn check_turns_and_parents(log: &Transcript, prompts: &RandomPrompts) {
     let ends = log.rows().iter().filter(|row| row.body.kind() == "turn_end");
     let ends: Vec<_> = ends.map(|row| row.turn.clone().unwrap()).collect();
@@ -191,7 +193,8 @@ fn add_random(
     }
 }
 
-/// Applies changes as a reader of the stream does: an append only if the revision is the one that it was made for.
+/// Applies changes as a reader of the stream does: an append only if the revision is the one that
+/// it was made for.
 fn follow(seen: &mut Vec<TranscriptRow>, changes: &[RowChange], now: &mut MemoryRows, at: u64) {
     for change in changes {
         let index = change.number().0 as usize - 1;
@@ -242,7 +245,8 @@ fn rows_are_the_same_live_from_a_checkpoint_and_by_their_changes() {
         for _ in 0..120 {
             add_random(&mut log, &mut dice, &mut asks, &mut prompts);
             let at = log.log.last().unwrap().0.seq.0;
-            // Several events may have been added; each change is followed with the rows of its own event.
+            // Several events may have been added; each change is followed with the rows of its own
+            // event.
             if log.log.len() - kept_at > 0 && dice.roll(10) == 0 {
                 checkpoint =
                     serde_json::from_str(&serde_json::to_string(&log.fold).unwrap()).unwrap();

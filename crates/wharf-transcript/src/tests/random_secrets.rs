@@ -1,5 +1,5 @@
-//! Random logs with secrets in every place that carries text: rows never show them, and with [`Secrets::Shown`](crate::Secrets)
-//! nothing is redacted. No row passes its limit.
+//! Random logs with secrets in every place that carries text: rows never show them, and with
+//! [`Secrets::Shown`](crate::Secrets) nothing is redacted. No row passes its limit.
 
 use serde_json::{Value, json};
 use wharf_core::{

@@ -1,4 +1,5 @@
-//! Secrets in places where a part of the text was cut, decoded or joined before it was redacted (rule 10.6).
+//! Secrets in places where a part of the text was cut, decoded or joined before it was redacted
+//! (rule 10.6).
 
 use serde_json::{Value, json};
 use wharf_core::{

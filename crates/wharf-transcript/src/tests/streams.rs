@@ -296,7 +296,8 @@ fn text_after_the_last_part_joins_it() {
     let mut blocks: Vec<Value> = (0..40).map(link).collect();
     blocks.extend([text("one"), link(1), text("two"), text(&"long ".repeat(10_000)), text("end")]);
     let whole = format!("one\ntwo\n{}\nend", "long ".repeat(10_000));
-    // A prompt, a message that comes in chunks, a whole message of v2, and the content of a tool call.
+    // A prompt, a message that comes in chunks, a whole message of v2, and the content of a tool
+    // call.
     let frame = super::raw(&json!({ "params": { "prompt": blocks } }));
     let (prompt, sender) = (prompt_id("prm_1"), super::sender("zed"));
     log.add(PromptEvent::Accepted {

@@ -1,4 +1,5 @@
-//! The filter gives the same text however it is cut into pieces, and the text of the line view's redaction.
+//! The filter gives the same text however it is cut into pieces, and the text of the line view's
+//! redaction.
 
 use super::*;
 use crate::redact::redact;

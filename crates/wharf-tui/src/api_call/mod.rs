@@ -1,7 +1,7 @@
 //! Requests to the host: method, path and JSON body, made from the types of the contract.
 //!
-//! Only public routes are called. One file per group of routes; a function makes one request and names its purpose where it is
-//! sent (`model/calls.rs`).
+//! Only public routes are called. One file per group of routes; a function makes one request and
+//! names its purpose where it is sent (`model/calls.rs`).
 
 mod session_calls;
 mod start_calls;

@@ -14,7 +14,8 @@ pub(crate) fn list_places() -> ApiCall {
     ApiCall::get(join_path(&["places"]))
 }
 
-/// Starts a session. The answer comes before the agent is up. The agent gets these variables of the person's environment.
+/// Starts a session. The answer comes before the agent is up. The agent gets these variables of the
+/// person's environment.
 pub(crate) fn spawn_session(args: &SpawnArgs, variables: Vec<String>, key: &str) -> ApiCall {
     let call = ApiCall::post(join_path(&["sessions", "agent"]), args);
     let forwarded_variables = Some(variables);

@@ -85,7 +85,8 @@ impl TextBuffer {
         self.cursor = start + text.len();
     }
 
-    /// Ends the line before the cursor: a backslash there is replaced by the line break. Returns false without a backslash.
+    /// Ends the line before the cursor: a backslash there is replaced by the line break. Returns
+    /// false without a backslash.
     pub(crate) fn break_line_at_backslash(&mut self) -> bool {
         if !self.text[..self.cursor].ends_with('\\') {
             return false;
@@ -242,7 +243,8 @@ impl TextBuffer {
 mod tests {
     use super::*;
 
-    /// Types the text with `|` for the cursor, runs the commands and returns the outcome in the same way.
+    /// Types the text with `|` for the cursor, runs the commands and returns the outcome in the
+    /// same way.
     fn after(start: &str, commands: &[EditCommand]) -> String {
         let cursor = start.find('|').unwrap();
         let mut buffer = TextBuffer::with_text(&start.replace('|', ""));

@@ -54,12 +54,14 @@ pub(crate) fn lay_out_editor(text: &str, cursor: usize, width: usize) -> EditorL
     EditorLines { lines, cursor }
 }
 
-/// Returns the cluster as it is shown: control characters as blanks, invisible ones by their names (rule 19.5).
+/// Returns the cluster as it is shown: control characters as blanks, invisible ones by their names
+/// (rule 19.5).
 fn show_cluster(cluster: &str) -> Cow<'_, str> {
     if cluster.chars().any(char::is_control) { Cow::Borrowed(" ") } else { name_invisible(cluster) }
 }
 
-/// Returns the place of the cursor one line of the screen above or below; `None` at the first or the last line.
+/// Returns the place of the cursor one line of the screen above or below; `None` at the first or
+/// the last line.
 pub(crate) fn move_by_line(text: &str, cursor: usize, width: usize, is_up: bool) -> Option<usize> {
     let cells = find_cells(text, width.max(1));
     let (_, line, column) = *cells.iter().find(|(place, ..)| *place >= cursor)?;
@@ -69,7 +71,8 @@ pub(crate) fn move_by_line(text: &str, cursor: usize, width: usize, is_up: bool)
     left_of.or_else(|| in_line().next()).map(|(place, ..)| *place)
 }
 
-/// Returns for every place of the cursor its line and its column, as `lay_out_editor` breaks the text.
+/// Returns for every place of the cursor its line and its column, as `lay_out_editor` breaks the
+/// text.
 fn find_cells(text: &str, width: usize) -> Vec<(usize, usize, usize)> {
     let mut cells = Vec::new();
     let mut line = 0;

@@ -19,7 +19,8 @@ pub enum KeyCode {
     PageDown,
 }
 
-/// A key with its modifiers. Shift is part of a character (`G`), and is only told apart for other keys.
+/// A key with its modifiers. Shift is part of a character (`G`), and is only told apart for other
+/// keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeyPress {
     pub code: KeyCode,

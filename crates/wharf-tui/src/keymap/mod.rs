@@ -1,5 +1,6 @@
-//! All keys in one table (`table/`): each command with its name, its keys and the place where they act. Updates, the palette,
-//! the help, the bottom line and the documentation read this table and nothing else.
+//! All keys in one table (`table/`): each command with its name, its keys and the place where they
+//! act. Updates, the palette, the help, the bottom line and the documentation read this table and
+//! nothing else.
 
 mod commands;
 mod key;
@@ -13,7 +14,8 @@ pub use key::{KeyCode, KeyPress};
 
 use std::collections::HashMap;
 
-/// The place in which a key acts. A key of `Everywhere` acts unless the focused place binds it otherwise.
+/// The place in which a key acts. A key of `Everywhere` acts unless the focused place binds it
+/// otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyScope {
     Everywhere,
@@ -101,8 +103,9 @@ impl Keymap {
         Self { chords }
     }
 
-    /// Returns the meaning of a key after the first key of a chord, if there was one. Earlier scopes go first. The second key
-    /// of a chord acts in upper case too, since people write `Ctrl-X R`.
+    /// Returns the meaning of a key after the first key of a chord, if there was one. Earlier
+    /// scopes go first. The second key of a chord acts in upper case too, since people write
+    /// `Ctrl-X R`.
     pub(crate) fn find(
         &self,
         scopes: &[KeyScope],

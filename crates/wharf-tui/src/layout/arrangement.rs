@@ -1,5 +1,5 @@
-//! The way in which rows stand among others: runs of steps folded into one line, rows of subagents below their tool call, and
-//! empty lines between messages and steps.
+//! The way in which rows stand among others: runs of steps folded into one line, rows of subagents
+//! below their tool call, and empty lines between messages and steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -22,8 +22,8 @@ const MAX_INDENT_COLUMNS: u16 = 6;
 pub(crate) struct RowContext {
     pub(crate) fold: RowFold,
     pub(crate) indent: u16,
-    /// An empty line divides the row from the next one. It belongs to the upper row, so that rows that are loaded above the
-    /// first one do not move it.
+    /// An empty line divides the row from the next one. It belongs to the upper row, so that rows
+    /// that are loaded above the first one do not move it.
     pub(crate) has_gap_after: bool,
     /// The row is the first that came while the person was elsewhere.
     pub(crate) is_first_unread: bool,
@@ -70,7 +70,8 @@ pub(crate) fn has_tool_failed(tool: &RowTool) -> bool {
     tool.state == ToolState::Failed || code != 0
 }
 
-/// Arranges the rows that are held. `has_card` is true if a card tells below them why the session's agent failed.
+/// Arranges the rows that are held. `has_card` is true if a card tells below them why the session's
+/// agent failed.
 pub(crate) fn arrange_rows(rows: &RowSet, view: &TranscriptView, has_card: bool) -> RowArrangement {
     let mut arrangement = RowArrangement::default();
     let mut run = StepRun::default();
@@ -113,7 +114,8 @@ impl RowArrangement {
         }
     }
 
-    /// Has each failure told once: by the end of its turn or by the card below, and not by the notice of the agent's end.
+    /// Has each failure told once: by the end of its turn or by the card below, and not by the
+    /// notice of the agent's end.
     fn tell_failures_once(&mut self, rows: &RowSet, has_card: bool) {
         let mut last_end: Option<(RowPlace, &RowTurnEnd)> = None;
         let mut last_notice = None;
@@ -156,7 +158,8 @@ impl RowArrangement {
         };
     }
 
-    /// Marks the first row after this place that is shown, unless there may be earlier ones that are not loaded.
+    /// Marks the first row after this place that is shown, unless there may be earlier ones that
+    /// are not loaded.
     fn mark_first_unread(&mut self, rows: &RowSet, after: RowPlace) {
         if *rows.older() != OlderRows::None
             && rows.iter().next().is_none_or(|(first, _)| first > after)
@@ -284,7 +287,8 @@ impl<'a> StepRun<'a> {
         }
     }
 
-    /// Folds the run if it is long enough. A run in which the person has opened something stays open.
+    /// Folds the run if it is long enough. A run in which the person has opened something stays
+    /// open.
     fn fold(self, arrangement: &mut RowArrangement, view: &TranscriptView) {
         let (Some(first), Some(last)) = (self.members.first(), self.members.last()) else { return };
         if self.steps < MIN_FOLDED_STEPS {

@@ -1,5 +1,5 @@
-//! Keeps laid-out rows. A row is laid out again if its revision, the width or its folding has changed; of a text that grew,
-//! only the end is laid out.
+//! Keeps laid-out rows. A row is laid out again if its revision, the width or its folding has
+//! changed; of a text that grew, only the end is laid out.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -80,7 +80,8 @@ impl LayoutCache {
         {
             return Rc::clone(layout);
         }
-        // A layout of an older revision that looks the same is the beginning of the new one, if the row is a text that grew.
+        // A layout of an older revision that looks the same is the beginning of the new one, if the
+        // row is a text that grew.
         let earlier = self
             .rows
             .remove(&place)

@@ -1,4 +1,5 @@
-//! Rows as lines of a given width, laid out once and kept, and the part of them that fits the screen.
+//! Rows as lines of a given width, laid out once and kept, and the part of them that fits the
+//! screen.
 
 mod arrangement;
 mod cache;

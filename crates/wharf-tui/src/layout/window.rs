@@ -14,7 +14,8 @@ pub(crate) struct VisibleRow {
     pub(crate) lines: usize,
 }
 
-/// Returns the rows that are in view, the oldest first. `count_lines` tells how many lines a row has.
+/// Returns the rows that are in view, the oldest first. `count_lines` tells how many lines a row
+/// has.
 pub(crate) fn find_visible(
     rows: &RowSet,
     anchor: ScrollAnchor,
@@ -77,7 +78,8 @@ fn fill_up(
     visible
 }
 
-/// Returns the anchor after scrolling by so many lines, downwards if positive. At the end it follows the newest line.
+/// Returns the anchor after scrolling by so many lines, downwards if positive. At the end it
+/// follows the newest line.
 pub(crate) fn scroll_anchor(
     rows: &RowSet,
     anchor: ScrollAnchor,

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use wharf_api::{AskOption, AskState, RowAsk};
 
-/// Keys do nothing for so long after a card has appeared, so that a key that was on its way does not answer it.
+/// Keys do nothing for so long after a card has appeared, so that a key that was on its way does
+/// not answer it.
 pub(crate) const ANSWER_GUARD: Duration = Duration::from_millis(400);
 /// An ask that another client answered stays in view for so long.
 const RESOLVED_TIME: Duration = Duration::from_secs(2);
@@ -45,7 +46,8 @@ impl AskDock {
         }
     }
 
-    /// Shows an ask. The option that allows once is selected, since Enter must not allow more than that by accident.
+    /// Shows an ask. The option that allows once is selected, since Enter must not allow more than
+    /// that by accident.
     pub(crate) fn show(&mut self, ask: Option<&RowAsk>, now: Duration) {
         let shown = ask.map(|ask| (ask.ask_id, now));
         let once =

@@ -1,4 +1,5 @@
-//! The form of an agent's question: its fields, read from the agent's JSON schema, and the values that the person gives.
+//! The form of an agent's question: its fields, read from the agent's JSON schema, and the values
+//! that the person gives.
 
 use std::time::Duration;
 
@@ -79,7 +80,8 @@ impl AskFormInput {
         self.focused = (self.focused + by) % self.fields.len().max(1);
     }
 
-    /// Returns the answer's content. Fails with a sentence about the first field whose value is missing or wrong.
+    /// Returns the answer's content. Fails with a sentence about the first field whose value is
+    /// missing or wrong.
     pub(crate) fn to_content(&self) -> Result<Value, String> {
         let mut content = Map::new();
         for field in &self.fields {
@@ -127,7 +129,8 @@ impl AskFormField {
         values.get(self.chosen?).map(|(_, name)| name.as_str())
     }
 
-    /// Takes the next or the previous value of a choice; a field that may stay empty has "no value" between the ends.
+    /// Takes the next or the previous value of a choice; a field that may stay empty has "no value"
+    /// between the ends.
     pub(crate) fn change_value(&mut self, is_next: bool) {
         let AskFieldKind::Choice(values) = &self.kind else { return };
         let last = values.len().saturating_sub(1);

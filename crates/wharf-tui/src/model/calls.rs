@@ -78,8 +78,8 @@ pub(crate) enum CallPurpose {
     FindPrompt(TriedTurn),
     /// The whole prompt of that turn.
     TryAgain(TriedTurn),
-    /// A session in the place of one whose agent cannot come back, which is archived if it is named. The new one opens if the
-    /// person has pressed no key since.
+    /// A session in the place of one whose agent cannot come back, which is archived if it is
+    /// named. The new one opens if the person has pressed no key since.
     StartAgain {
         replaced: Option<String>,
         prompt: Option<AgainPrompt>,
@@ -185,7 +185,8 @@ impl UnansweredPrompts {
         self.0.len() < count
     }
 
-    /// Returns the key under which this text was sent, and forgets those of the session: the same text later is another prompt.
+    /// Returns the key under which this text was sent, and forgets those of the session: the same
+    /// text later is another prompt.
     pub(crate) fn take_key(&mut self, session: &str, text: &str) -> Option<String> {
         let newest_first = self.0.iter().rev();
         let found = newest_first

@@ -1,4 +1,5 @@
-//! Chips: short names in the text of a composer that stand for long pasted texts and for attached files.
+//! Chips: short names in the text of a composer that stand for long pasted texts and for attached
+//! files.
 
 use crate::input::CallId;
 

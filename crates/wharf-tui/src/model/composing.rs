@@ -1,12 +1,13 @@
-//! Everything about the composer beside its text: the walk through earlier prompts, completion, chips, and the waiting
-//! prompt that is being edited.
+//! Everything about the composer beside its text: the walk through earlier prompts, completion,
+//! chips, and the waiting prompt that is being edited.
 
 use super::ComposerChips;
 
 #[derive(Debug, Default)]
 pub(crate) struct ComposingState {
     pub(crate) history: Option<HistoryWalk>,
-    /// Prompts of the session that were read for the walk, the newest first; `None` before they were asked for.
+    /// Prompts of the session that were read for the walk, the newest first; `None` before they
+    /// were asked for.
     pub(crate) older_prompts: Option<Vec<String>>,
     pub(crate) completion: Option<Completion>,
     /// The place of the word whose completion the person closed.
@@ -54,8 +55,8 @@ pub(crate) struct QueueEdit {
 }
 
 impl ComposingState {
-    /// Forgets the pasted texts that none of these texts names. The text that was cleared last is among them: Ctrl-Y brings it
-    /// back.
+    /// Forgets the pasted texts that none of these texts names. The text that was cleared last is
+    /// among them: Ctrl-Y brings it back.
     pub(crate) fn forget_pastes_beside(&mut self, texts: &[&str]) {
         let typed = self.queue_edit.as_ref().map(|edit| edit.typed.as_str());
         let walked = self.history.as_ref().map(|walk| walk.typed.as_str());

@@ -42,7 +42,8 @@ impl DraftStore {
         self.unsaved.entry(key).or_insert(now + SAVE_DELAY);
     }
 
-    /// Schedules a write of an unchanged text, since the prompts that are kept beside it have changed.
+    /// Schedules a write of an unchanged text, since the prompts that are kept beside it have
+    /// changed.
     pub(crate) fn mark_unsaved(&mut self, key: DraftKey, now: Duration) {
         self.unsaved.entry(key).or_insert(now + SAVE_DELAY);
     }

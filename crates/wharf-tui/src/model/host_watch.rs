@@ -27,7 +27,8 @@ impl HostWatch {
         }
     }
 
-    /// Stops the wait: the host has sent something, no call is open, or the streams report that the host is gone.
+    /// Stops the wait: the host has sent something, no call is open, or the streams report that the
+    /// host is gone.
     pub(crate) const fn clear(&mut self) {
         self.unheard_since = None;
         self.probe_at = None;

@@ -1,4 +1,5 @@
-//! The last line of each session, as the list shows it: read from the newest row, and again while the agent works.
+//! The last line of each session, as the list shows it: read from the newest row, and again while
+//! the agent works.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -41,8 +42,8 @@ impl NewestLines {
         self.lines.remove(session);
     }
 
-    /// Returns when the line of a session is to be read; `None` if it is up to date or being read. `interval` is set for a
-    /// session whose agent works.
+    /// Returns when the line of a session is to be read; `None` if it is up to date or being read.
+    /// `interval` is set for a session whose agent works.
     pub(crate) fn due_at(&self, session: &str, interval: Option<Duration>) -> Option<Duration> {
         if self.reading.contains(session) {
             return None;

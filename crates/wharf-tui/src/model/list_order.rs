@@ -1,4 +1,5 @@
-//! The order of the list: sessions that need the person first, over all workspaces; then the workspaces.
+//! The order of the list: sessions that need the person first, over all workspaces; then the
+//! workspaces.
 
 use std::collections::BTreeMap;
 
@@ -43,8 +44,8 @@ pub(crate) fn attention_mark(session: &SessionInfo) -> char {
     }
 }
 
-/// Returns the entries for these sessions. With a filter only those whose title, agent, workspace or directory has all its
-/// words.
+/// Returns the entries for these sessions. With a filter only those whose title, agent, workspace
+/// or directory has all its words.
 pub(crate) fn order_sessions(
     sessions: &BTreeMap<String, SessionInfo>,
     filter: &str,

@@ -1,4 +1,5 @@
-//! The state of the client: data and questions about it. Changes are made in `update/`, pictures in `view/`.
+//! The state of the client: data and questions about it. Changes are made in `update/`, pictures in
+//! `view/`.
 
 mod ask_dock;
 mod ask_form;

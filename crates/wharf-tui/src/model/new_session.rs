@@ -12,13 +12,14 @@ pub(crate) struct StartChoices {
 }
 
 impl StartChoices {
-    /// Returns the agents that can be started. Notes about an installed one, such as a login that was not found, are no
-    /// obstacle: the agent itself knows better.
+    /// Returns the agents that can be started. Notes about an installed one, such as a login that
+    /// was not found, are no obstacle: the agent itself knows better.
     pub(crate) fn startable(&self) -> Vec<&AdapterDescription> {
         self.adapters.iter().filter(|adapter| adapter.installed).collect()
     }
 
-    /// Returns the directories to choose from, each once: the person's own, those used last, and the workspaces.
+    /// Returns the directories to choose from, each once: the person's own, those used last, and
+    /// the workspaces.
     pub(crate) fn directories(&self, here: Option<&str>) -> Vec<String> {
         let recent = self
             .places
@@ -37,8 +38,8 @@ impl StartChoices {
         all
     }
 
-    /// Returns the agent for a directory: the one used there last, else the default, one that is signed in, one that the person has
-    /// configured, else the demo.
+    /// Returns the agent for a directory: the one used there last, else the default, one that is
+    /// signed in, one that the person has configured, else the demo.
     pub(crate) fn agent_for(&self, directory: &str) -> Option<&AdapterDescription> {
         let startable = self.startable();
         let by_slug = |slug: &str| startable.iter().find(|adapter| adapter.slug == slug).copied();

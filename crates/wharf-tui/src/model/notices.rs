@@ -1,11 +1,13 @@
-//! The notifications of the terminal that were sent lately, and the questions that are announced later.
+//! The notifications of the terminal that were sent lately, and the questions that are announced
+//! later.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Ends and failures of a session are announced at most once in this time.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(60);
-/// A session announces so many questions in [`NOTICE_INTERVAL`]. Further ones wait, and are then announced as one.
+/// A session announces so many questions in [`NOTICE_INTERVAL`]. Further ones wait, and are then
+/// announced as one.
 const MAX_QUESTIONS_PER_INTERVAL: usize = 6;
 
 #[derive(Debug, Default)]
@@ -29,7 +31,8 @@ struct HeldQuestions {
 }
 
 impl SentNotices {
-    /// Returns true if a question of the session may be announced now. Otherwise it is counted, and due later.
+    /// Returns true if a question of the session may be announced now. Otherwise it is counted, and
+    /// due later.
     pub(crate) fn admit_question(&mut self, session: &str, now: Duration) -> bool {
         let notices = self.sessions.entry(session.to_owned()).or_default();
         while notices.questions_at.front().is_some_and(|at| *at + NOTICE_INTERVAL <= now) {

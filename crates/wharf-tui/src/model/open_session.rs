@@ -126,7 +126,8 @@ impl OpenSession {
         })
     }
 
-    /// Returns the plan that is pinned above the composer. An agent that has ended has none to follow.
+    /// Returns the plan that is pinned above the composer. An agent that has ended has none to
+    /// follow.
     pub(crate) fn pinned_plan(&self) -> Option<&RowPlan> {
         let state = self.rows.state().filter(|state| state.session.status.is_alive())?;
         let id = state.plan.as_deref()?;

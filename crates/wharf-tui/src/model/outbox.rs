@@ -1,5 +1,6 @@
-//! Prompts on their way to the host, in the order in which they were written. Each is sent until the host has answered, always
-//! with the same idempotency key, so that it counts once (rules 7.5 and 19.8).
+//! Prompts on their way to the host, in the order in which they were written. Each is sent until
+//! the host has answered, always with the same idempotency key, so that it counts once (rules 7.5
+//! and 19.8).
 
 use std::time::Duration;
 

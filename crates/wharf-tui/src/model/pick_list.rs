@@ -1,4 +1,5 @@
-//! A list of choices over the screen: settings, earlier prompts, questions with two answers, and the hits of a search.
+//! A list of choices over the screen: settings, earlier prompts, questions with two answers, and
+//! the hits of a search.
 
 use std::time::Duration;
 

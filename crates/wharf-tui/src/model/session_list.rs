@@ -25,7 +25,8 @@ pub(crate) struct SessionList {
     pub(crate) notices: SentNotices,
     /// The name of a host on another machine.
     pub(crate) host_name: Option<String>,
-    /// The client was started for one session, which is open: the list does not choose the first screen.
+    /// The client was started for one session, which is open: the list does not choose the first
+    /// screen.
     pub(crate) is_target_open: bool,
 }
 
@@ -71,7 +72,8 @@ impl SessionList {
         before
     }
 
-    /// Has the last line of a session read again if its log has grown. Its use of memory changes more often.
+    /// Has the last line of a session read again if its log has grown. Its use of memory changes
+    /// more often.
     fn note_output(&mut self, before: Option<&SessionInfo>, session: &SessionInfo) {
         if before.is_none_or(|before| before.last_seq != session.last_seq) {
             self.last_lines.mark_stale(&session.id);
@@ -85,7 +87,8 @@ impl SessionList {
         self.sort();
     }
 
-    /// Puts the entries in order. The selection stays on its session; a session that is gone leaves it to the next one.
+    /// Puts the entries in order. The selection stays on its session; a session that is gone leaves
+    /// it to the next one.
     pub(crate) fn sort(&mut self) {
         let filter = self.filter.as_ref().map(TextBuffer::text).unwrap_or_default();
         let place = self.selected_index();
@@ -135,7 +138,8 @@ impl SessionList {
         }
     }
 
-    /// Returns the session that needs the person after this one, in the order of the list, from the beginning if need be.
+    /// Returns the session that needs the person after this one, in the order of the list, from the
+    /// beginning if need be.
     pub(crate) fn next_waiting(&self, after: Option<&str>) -> Option<&str> {
         let all = order_sessions(&self.sessions, "");
         let waiting: Vec<&str> = all

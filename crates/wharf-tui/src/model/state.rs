@@ -104,7 +104,8 @@ pub struct TuiState {
     pub(crate) title: String,
     /// The version of a host that differs from this client.
     pub(crate) other_host_version: Option<String>,
-    /// How long the host waits for an interrupted agent before it ends the turn by force; `None` if it is not known or for ever.
+    /// How long the host waits for an interrupted agent before it ends the turn by force; `None` if
+    /// it is not known or for ever.
     pub(crate) cancel_timeout: Option<Duration>,
     /// The laid-out rows. It is a cache: the picture does not depend on what it holds.
     pub(crate) layouts: RefCell<LayoutCache>,

@@ -1,4 +1,5 @@
-//! The part of the transcript that is on the screen, the selected row, and the rows that are opened or folded.
+//! The part of the transcript that is on the screen, the selected row, and the rows that are opened
+//! or folded.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +35,8 @@ pub(crate) struct FindQuery {
 pub(crate) struct TranscriptView {
     pub(crate) anchor: ScrollAnchor,
     pub(crate) selected: Option<RowPlace>,
-    /// Rows that are shown otherwise than by default: opened if they are folded, folded if they are open.
+    /// Rows that are shown otherwise than by default: opened if they are folded, folded if they are
+    /// open.
     pub(crate) toggled: BTreeSet<RowPlace>,
     /// Rows whose run of steps is shown step by step.
     pub(crate) opened_runs: BTreeSet<RowPlace>,

@@ -15,7 +15,8 @@ const MIN_HELD_ROWS: usize = 200;
 /// The rows of asks and plans that are held though the rows around them were dropped.
 const MAX_PINNED_ROWS: usize = 64;
 
-/// A row's place in the transcript: the seq of the event that created it, and its number among the rows of that event.
+/// A row's place in the transcript: the seq of the event that created it, and its number among the
+/// rows of that event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowPlace(u64, u64);
 
@@ -45,7 +46,8 @@ pub enum RowEffect {
     Changed(Vec<RowPlace>),
     /// The reader's copy of this row is out of date: it has to be read anew.
     Stale(String),
-    /// The newest page came after rows that the reader has; the rows before this cursor may be new as well.
+    /// The newest page came after rows that the reader has; the rows before this cursor may be new
+    /// as well.
     Gap { before: String, rows: Vec<TranscriptRow> },
     /// The session beside its rows has changed.
     State,
@@ -147,7 +149,8 @@ impl RowSet {
         self.rows.range(..place).rev().map(|(place, row)| (*place, row))
     }
 
-    /// Returns a number that rises with every row that comes, changes otherwise than by an append, or goes.
+    /// Returns a number that rises with every row that comes, changes otherwise than by an append,
+    /// or goes.
     pub const fn revision(&self) -> u64 {
         self.revision
     }
@@ -175,8 +178,8 @@ impl RowSet {
         self.rows.len() < self.max_rows && self.bytes < MAX_HELD_BYTES
     }
 
-    /// Adds the page around the newest row that is held, after newer ones were dropped. Returns true if there are no rows after
-    /// the page.
+    /// Adds the page around the newest row that is held, after newer ones were dropped. Returns
+    /// true if there are no rows after the page.
     pub fn load_newer(&mut self, page: RowPage) -> bool {
         let last = page.rows.last().map(|row| RowPlace::of_id(&row.id));
         self.ceiling = self.ceiling.map(|ceiling| last.map_or(ceiling, |last| last.max(ceiling)));
@@ -186,8 +189,8 @@ impl RowSet {
         page.after.is_none()
     }
 
-    /// Has the next page of the stream join the rows to the newest ones again. Returns false if no newer rows were dropped, or if
-    /// that page is awaited already.
+    /// Has the next page of the stream join the rows to the newest ones again. Returns false if no
+    /// newer rows were dropped, or if that page is awaited already.
     pub const fn rejoin(&mut self) -> bool {
         let is_needed = self.has_newer() && !self.is_rejoining;
         self.is_rejoining |= is_needed;
@@ -209,8 +212,8 @@ impl RowSet {
         }
     }
 
-    /// Adds rows that were read apart from the stream, and returns the places of those that are new or newer. Rows older than
-    /// the oldest one are left out.
+    /// Adds rows that were read apart from the stream, and returns the places of those that are new
+    /// or newer. Rows older than the oldest one are left out.
     pub fn load(&mut self, rows: Vec<TranscriptRow>) -> Vec<RowPlace> {
         rows.into_iter().filter_map(|row| self.put(row)).collect()
     }
@@ -320,15 +323,16 @@ impl RowSet {
         is_heavy || self.rows.len() > self.max_rows
     }
 
-    /// Drops the oldest rows if there are more than `max_rows`, or if they are too large. The reader calls it when it does not
-    /// need them any more.
+    /// Drops the oldest rows if there are more than `max_rows`, or if they are too large. The
+    /// reader calls it when it does not need them any more.
     pub fn drop_oldest(&mut self) {
         while self.is_too_large() {
             self.drop_first();
         }
     }
 
-    /// Drops rows of the end that is farther from this place, if there are too many or if they are too large.
+    /// Drops rows of the end that is farther from this place, if there are too many or if they are
+    /// too large.
     pub fn drop_far_from(&mut self, place: RowPlace) {
         if !self.is_too_large() {
             return;
@@ -418,7 +422,8 @@ impl RowEffect {
     }
 }
 
-/// Returns the text of this part that grows, if the row has parts and it is a text: the end of a text that is cut.
+/// Returns the text of this part that grows, if the row has parts and it is a text: the end of a
+/// text that is cut.
 pub fn text_part(row: &mut TranscriptRow, part: usize) -> Option<&mut String> {
     let parts = match &mut row.body {
         RowBody::Message(text) | RowBody::Thought(text) => &mut text.parts,

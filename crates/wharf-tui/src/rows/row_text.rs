@@ -36,8 +36,9 @@ pub(crate) fn row_text(row: &TranscriptRow) -> String {
     }
 }
 
-/// Returns the newest line of a row: of a text its last line, and of one that still grows the end of it; else the row in one
-/// line. Ends of turns, plans and notices stand beside what the agent does, and have none.
+/// Returns the newest line of a row: of a text its last line, and of one that still grows the end
+/// of it; else the row in one line. Ends of turns, plans and notices stand beside what the agent
+/// does, and have none.
 pub(crate) fn last_line(row: &TranscriptRow) -> Option<String> {
     let line = match &row.body {
         RowBody::Message(text) | RowBody::Thought(text) => {

@@ -1,5 +1,5 @@
-//! Prepares text from agents and hosts for a terminal: without control characters, with names for invisible ones (rule
-//! 19.5), and with a known width.
+//! Prepares text from agents and hosts for a terminal: without control characters, with names for
+//! invisible ones (rule 19.5), and with a known width.
 
 use std::borrow::Cow;
 
@@ -7,8 +7,8 @@ use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use wharf_api::{InvisibleFinder, name_character};
 
-/// Returns the text on one line without control characters, so that it cannot control the terminal. Invisible
-/// characters are replaced by their names.
+/// Returns the text on one line without control characters, so that it cannot control the terminal.
+/// Invisible characters are replaced by their names.
 pub fn to_printable(text: &str) -> String {
     to_printable_after("", text)
 }

@@ -20,7 +20,8 @@ pub(crate) fn parse_millis(text: &str) -> Option<u64> {
     u64::try_from(DateTime::parse_from_rfc3339(text).ok()?.timestamp_millis()).ok()
 }
 
-/// Returns an age in one unit and at most four columns: `now`, `2m`, `5h`, `3d`. A clock that is behind gives `now`.
+/// Returns an age in one unit and at most four columns: `now`, `2m`, `5h`, `3d`. A clock that is
+/// behind gives `now`.
 pub(crate) fn format_age(at_millis: u64, now_millis: u64) -> String {
     let seconds = now_millis.saturating_sub(at_millis) / 1_000;
     match seconds {

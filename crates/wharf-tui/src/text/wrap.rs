@@ -1,4 +1,5 @@
-//! Breaks text into lines of a given width: between words where possible, between grapheme clusters where not.
+//! Breaks text into lines of a given width: between words where possible, between grapheme clusters
+//! where not.
 
 use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
@@ -30,7 +31,8 @@ pub(crate) fn wrap_plain(text: &str, style: Style, width: usize) -> Vec<Line<'st
     text.split('\n').flat_map(|line| wrap_spans(&[(style, line)], width)).collect()
 }
 
-/// Breaks one line of pieces with styles into lines that are at most `width` columns wide. Blanks at a break are dropped.
+/// Breaks one line of pieces with styles into lines that are at most `width` columns wide. Blanks
+/// at a break are dropped.
 pub(crate) fn wrap_spans<T: AsRef<str>>(pieces: &[(Style, T)], width: usize) -> Vec<Line<'static>> {
     let mut wrapper = LineWrapper { width: width.max(1), ..LineWrapper::default() };
     for (style, text) in pieces {
@@ -41,7 +43,8 @@ pub(crate) fn wrap_spans<T: AsRef<str>>(pieces: &[(Style, T)], width: usize) -> 
     wrapper.finish()
 }
 
-/// Breaks a line at exactly `width` columns and keeps every blank, for code and output. An empty line is one empty line.
+/// Breaks a line at exactly `width` columns and keeps every blank, for code and output. An empty
+/// line is one empty line.
 pub(crate) fn wrap_exactly(line: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
@@ -113,7 +116,8 @@ impl LineWrapper {
     }
 
     fn push_blank(&mut self, style: Style, blank: &str) {
-        // A blank that would open a broken line is dropped; the indentation of the first line stays.
+        // A blank that would open a broken line is dropped; the indentation of the first line
+        // stays.
         let opens_broken_line = self.used == 0 && !self.lines.is_empty();
         if opens_broken_line {
             return;
@@ -127,7 +131,8 @@ impl LineWrapper {
         }
     }
 
-    /// Puts the word on this line if it fits, else on the next one. A word that fits no line is broken.
+    /// Puts the word on this line if it fits, else on the next one. A word that fits no line is
+    /// broken.
     fn end_word(&mut self) {
         let columns = std::mem::take(&mut self.word_columns);
         let word = std::mem::take(&mut self.word);

@@ -1,4 +1,5 @@
-//! Commands of the focused ask. They act only there, and not in the first moment after a card has appeared.
+//! Commands of the focused ask. They act only there, and not in the first moment after a card has
+//! appeared.
 
 use serde_json::{Map, Value};
 use wharf_api::{RowAsk, TurnPhase};
@@ -36,12 +37,14 @@ impl TuiState {
         self.focus_wanted_ask();
     }
 
-    /// Returns true if the open session waits for an answer. The row of the ask may come after that.
+    /// Returns true if the open session waits for an answer. The row of the ask may come after
+    /// that.
     fn is_ask_expected(&self) -> bool {
         self.open_info().is_some_and(|info| info.turn == TurnPhase::AwaitingInput)
     }
 
-    /// Gives the focus to the ask that the person wanted to see, once its row has come. Any key before that ends the wish.
+    /// Gives the focus to the ask that the person wanted to see, once its row has come. Any key
+    /// before that ends the wish.
     pub(super) fn focus_wanted_ask(&mut self) {
         let Some(open) = &self.open else { return };
         if matches!(open.link, RowsLink::Opening { .. }) || !self.wants_ask_focus {
@@ -134,7 +137,8 @@ impl TuiState {
             AskCommand::Deny => only_option(options, "reject_once"),
             AskCommand::Number(number) => {
                 let place = usize::from(number).saturating_sub(1);
-                // An option with a letter has no number: an answer is only given by the key that is shown.
+                // An option with a letter has no number: an answer is only given by the key that is
+                // shown.
                 options
                     .get(place)
                     .filter(|_| option_key(options, place) == char::from_digit(number.into(), 10))

@@ -89,8 +89,8 @@ impl TuiState {
     }
 }
 
-/// Returns the path of a file that is sent along, if the pasted text is nothing else. Terminals quote the paths of dropped files
-/// or write a backslash before blanks.
+/// Returns the path of a file that is sent along, if the pasted text is nothing else. Terminals
+/// quote the paths of dropped files or write a backslash before blanks.
 fn find_uploaded_path(text: &str) -> Option<String> {
     let text = text.trim();
     let text = text.strip_prefix("file://").unwrap_or(text);

@@ -34,7 +34,8 @@ impl TuiState {
         }
     }
 
-    /// Announces what has changed since these sessions were listed: the connection was lost meanwhile.
+    /// Announces what has changed since these sessions were listed: the connection was lost
+    /// meanwhile.
     pub(super) fn announce_differences(&mut self, before: &BTreeMap<String, SessionInfo>) {
         let waiting: Vec<SessionInfo> =
             self.list.sessions().filter(|session| needs_person(session)).cloned().collect();
@@ -43,7 +44,8 @@ impl TuiState {
         }
     }
 
-    /// Notifies a person who is elsewhere that a session needs an answer, has failed or has finished.
+    /// Notifies a person who is elsewhere that a session needs an answer, has failed or has
+    /// finished.
     pub(super) fn announce_change(&mut self, before: Option<&SessionInfo>, after: &SessionInfo) {
         let row = |session: &SessionInfo| {
             session.attention.as_ref().and_then(|attention| attention.row.clone())
@@ -92,7 +94,8 @@ impl TuiState {
         self.emit(TuiEffect::Bell);
     }
 
-    /// Announces the questions that came too fast to be announced one by one, if the session still waits for an answer.
+    /// Announces the questions that came too fast to be announced one by one, if the session still
+    /// waits for an answer.
     pub(super) fn announce_held_questions(&mut self) {
         for (session, count) in self.list.notices.take_due(self.now.elapsed) {
             let asks = |session: &&SessionInfo| {

@@ -31,7 +31,8 @@ impl TuiState {
         let query = word[1..].to_owned();
         let held = open.composing.completion.take().filter(|held| held.start == start);
         let mut items = held.map(|held| held.items).unwrap_or_default();
-        // The host still looks for the longer word. Of the files that it found before, those that fit stay.
+        // The host still looks for the longer word. Of the files that it found before, those that
+        // fit stay.
         items.retain(|item| item.text.to_lowercase().contains(&query.to_lowercase()));
         let session = open.id.clone();
         open.composing.completion = Some(Completion { start, word, items, selected: 0 });
@@ -80,7 +81,8 @@ impl TuiState {
         completion.selected = 0;
     }
 
-    /// Drops a completion whose word is not before the cursor any more: the text or the cursor was changed from elsewhere.
+    /// Drops a completion whose word is not before the cursor any more: the text or the cursor was
+    /// changed from elsewhere.
     pub(super) fn drop_stale_completion(&mut self) {
         let Some(open) = &mut self.open else { return };
         let text = open.composer.text();
@@ -129,7 +131,8 @@ impl TuiState {
     }
 }
 
-/// Returns the place of the `/` or `@` of the word before the cursor, if a completion belongs there.
+/// Returns the place of the `/` or `@` of the word before the cursor, if a completion belongs
+/// there.
 fn find_completed_word(text: &str, cursor: usize) -> Option<usize> {
     let before = &text[..cursor];
     let start = before

@@ -31,7 +31,8 @@ impl TuiState {
                     self.host_watch.probe_later(self.now.elapsed);
                 }
             }
-            // The client did not read while the program ran, so that an answer of the host may still wait.
+            // The client did not read while the program ran, so that an answer of the host may
+            // still wait.
             TuiInput::Program(_) => self.host_watch.restart(self.now.elapsed),
             TuiInput::Key(_)
             | TuiInput::Paste(_)

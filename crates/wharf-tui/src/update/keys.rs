@@ -1,4 +1,5 @@
-//! Keys: the focused place, then everywhere; printable keys go to the text field that has the focus.
+//! Keys: the focused place, then everywhere; printable keys go to the text field that has the
+//! focus.
 
 use crate::composer::{TextBuffer, move_by_line};
 use crate::effect::DraftKey;
@@ -93,8 +94,8 @@ impl TuiState {
         }
     }
 
-    /// Returns true for the second tap of a key that answered an ask: the card has just gone, and the key would be typed or send
-    /// the unfinished text.
+    /// Returns true for the second tap of a key that answered an ask: the card has just gone, and
+    /// the key would be typed or send the unfinished text.
     fn is_second_tap(&self, key: KeyPress) -> bool {
         let has_just_left = self.ask_left_at.is_some_and(|at| self.now.elapsed < at + ANSWER_GUARD);
         has_just_left && (key.typed_char().is_some() || key == KeyPress::plain(KeyCode::Enter))
@@ -114,7 +115,8 @@ impl TuiState {
         }
     }
 
-    /// Types a character into the focused field. In the transcript it goes to the composer, which gets the focus.
+    /// Types a character into the focused field. In the transcript it goes to the composer, which
+    /// gets the focus.
     fn type_key(&mut self, key: KeyPress) {
         let Some(character) = key.typed_char() else { return };
         let may_compose = self.overlays.is_empty()
@@ -162,7 +164,8 @@ impl TuiState {
         usize::from(room.saturating_sub(COMPOSER_MARK_COLUMNS))
     }
 
-    /// At the edges of the text: to waiting prompts from an empty composer, else to earlier prompts.
+    /// At the edges of the text: to waiting prompts from an empty composer, else to earlier
+    /// prompts.
     fn move_beyond_edge(&mut self, is_up: bool) {
         let Some(open) = &self.open else { return };
         let composing = &open.composing;

@@ -1,5 +1,5 @@
-//! Reads the last lines of the sessions in the list. Only lines that are on the screen are read, and again and again only
-//! those of agents that work.
+//! Reads the last lines of the sessions in the list. Only lines that are on the screen are read,
+//! and again and again only those of agents that work.
 
 use std::time::Duration;
 
@@ -36,7 +36,8 @@ impl TuiState {
         self.line_deadlines().map(|(_, at)| at.max(self.now.elapsed)).min()
     }
 
-    /// Yields the sessions in view whose lines are out of date or will be. The rows of the open session are known already.
+    /// Yields the sessions in view whose lines are out of date or will be. The rows of the open
+    /// session are known already.
     fn line_deadlines(&self) -> impl Iterator<Item = (String, Duration)> {
         let is_shown =
             self.has_terminal_focus && self.connection.is_connected() && self.overlays.is_empty();

@@ -31,14 +31,16 @@ impl TuiState {
         }
     }
 
-    /// Opens the field of the filter. The palette does so from everywhere, also if the list is hidden.
+    /// Opens the field of the filter. The palette does so from everywhere, also if the list is
+    /// hidden.
     fn start_filter(&mut self) {
         self.list.filter = Some(TextBuffer::default());
         self.is_list_hidden = false;
         self.focus = PaneFocus::List;
     }
 
-    /// Opens the session that asks, with the focus on its ask. It may be one that the selected session's agent started.
+    /// Opens the session that asks, with the focus on its ask. It may be one that the selected
+    /// session's agent started.
     fn answer_selected(&mut self) {
         let selected = self.list.selected.as_deref().and_then(|id| self.list.get(id));
         let attention = selected.and_then(|session| session.attention.as_ref());

@@ -36,8 +36,9 @@ impl TuiState {
         self.connection = HostPresence::Connected;
     }
 
-    /// Notes that the host is gone or refuses the stream. A host that died is started again, a few times if it dies right after
-    /// its start; a host that was told to stop or that refuses the stream is not.
+    /// Notes that the host is gone or refuses the stream. A host that died is started again, a few
+    /// times if it dies right after its start; a host that was told to stop or that refuses the
+    /// stream is not.
     fn note_lost(&mut self, reason: String, retry_in: Option<Duration>, is_refused: bool) {
         let loss = match &self.connection {
             HostPresence::Lost { loss: HostLoss::Started { starts }, .. } if !is_refused => {
@@ -129,7 +130,8 @@ impl TuiState {
         }
     }
 
-    /// Chooses the first screen: without sessions the form, else the list at the session that the person most likely wants.
+    /// Chooses the first screen: without sessions the form, else the list at the session that the
+    /// person most likely wants.
     fn choose_first_screen(&mut self) {
         if self.list.is_target_open {
             return;

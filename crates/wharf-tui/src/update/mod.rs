@@ -72,7 +72,8 @@ pub fn update(state: &mut TuiState, input: TuiInput, now: Moment) -> Vec<TuiEffe
 }
 
 impl TuiState {
-    /// Notes the version of the host, to be told if it differs from this client's, and its patience with agents.
+    /// Notes the version of the host, to be told if it differs from this client's, and its patience
+    /// with agents.
     fn note_host(&mut self, host: &HostInfo) {
         let version = Some(host.version.clone());
         self.other_host_version = version.filter(|version| version != env!("CARGO_PKG_VERSION"));

@@ -12,7 +12,8 @@ use crate::view::{transcript_area, visible_rows};
 const LOAD_NEWER_BELOW_ROWS: usize = 20;
 
 impl OpenSession {
-    /// Drops rows that are far from those in view, if too many are held. A row that is sought stands among the older ones.
+    /// Drops rows that are far from those in view, if too many are held. A row that is sought
+    /// stands among the older ones.
     pub(super) fn limit_held_rows(&mut self) {
         match (self.view.seek, self.view.anchor) {
             (Some(place), _) | (None, ScrollAnchor::At { place, .. }) => {
@@ -24,7 +25,8 @@ impl OpenSession {
 }
 
 impl TuiState {
-    /// Requests newer rows when the last ones that are held come into view and newer ones were dropped.
+    /// Requests newer rows when the last ones that are held come into view and newer ones were
+    /// dropped.
     pub(super) fn load_newer_if_near(&mut self) {
         let Some(area) = transcript_area(self) else { return };
         let Some(open) = self
@@ -72,7 +74,8 @@ impl TuiState {
         }
     }
 
-    /// Follows the rows anew if newer ones were dropped: the first page of the stream has the newest rows, and none is missed.
+    /// Follows the rows anew if newer ones were dropped: the first page of the stream has the
+    /// newest rows, and none is missed.
     pub(super) fn rejoin_stream(&mut self) {
         let Some(open) = self.open.as_mut() else { return };
         if !open.rows.rejoin() {

@@ -43,7 +43,8 @@ impl TuiState {
         self.emit(TuiEffect::CloseRows);
     }
 
-    /// Gives the focus to the open session: to its composer, or to its transcript if nothing can be typed.
+    /// Gives the focus to the open session: to its composer, or to its transcript if nothing can be
+    /// typed.
     pub(super) fn focus_session(&mut self) {
         self.focus = if self.can_compose() { PaneFocus::Composer } else { PaneFocus::Transcript };
     }

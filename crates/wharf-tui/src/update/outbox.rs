@@ -9,7 +9,8 @@ use crate::model::{CallPurpose, HostPresence, SentPrompt, TuiState};
 use crate::text::join_texts;
 
 impl TuiState {
-    /// Returns true if a prompt can be sent, now or when the host answers again; otherwise the person is told.
+    /// Returns true if a prompt can be sent, now or when the host answers again; otherwise the
+    /// person is told.
     pub(super) fn can_deliver(&mut self) -> bool {
         self.is_host_silent() || self.require_host()
     }
@@ -64,8 +65,8 @@ impl TuiState {
         self.deliver_prompts();
     }
 
-    /// Takes the newest prompt that the host does not take back into its empty field. Returns false if there is none. Sent again
-    /// as it is, it is the same prompt.
+    /// Takes the newest prompt that the host does not take back into its empty field. Returns false
+    /// if there is none. Sent again as it is, it is the same prompt.
     pub(super) fn take_back_prompt(&mut self) -> bool {
         let Some(open) = self.open.as_ref().filter(|open| open.composer.is_empty()) else {
             return false;
@@ -103,7 +104,8 @@ impl TuiState {
         }
     }
 
-    /// Returns a draft as it is kept on disk: after the prompts that the host has not taken, which the next client may send.
+    /// Returns a draft as it is kept on disk: after the prompts that the host has not taken, which
+    /// the next client may send.
     pub(super) fn draft_on_disk(&self, key: &DraftKey, text: String) -> String {
         let DraftKey::Session(session) = key else { return text };
         let outgoing = self.outbox.of_session(session).rev();

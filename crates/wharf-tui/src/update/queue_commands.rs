@@ -13,8 +13,8 @@ impl TuiState {
         state.map(|state| state.queue.as_slice()).unwrap_or_default()
     }
 
-    /// Puts a waiting prompt into the composer: the last one, or the one before that which is edited. Returns false without
-    /// one.
+    /// Puts a waiting prompt into the composer: the last one, or the one before that which is
+    /// edited. Returns false without one.
     pub(super) fn edit_queued(&mut self, is_earlier: bool) -> bool {
         let edited = self.open.as_ref().and_then(|open| open.composing.queue_edit.as_ref());
         let place = edited
@@ -48,7 +48,8 @@ impl TuiState {
         }
     }
 
-    /// Puts a waiting prompt into the composer whose whole text has come, unless the person has done something else since.
+    /// Puts a waiting prompt into the composer whose whole text has come, unless the person has
+    /// done something else since.
     pub(super) fn edit_whole_prompt(&mut self, stream: StreamId, prompt: &str, entry: QueueEntry) {
         let is_waiting = self.queue().iter().any(|waiting| waiting.prompt_id == prompt);
         let open = self.open.as_ref().filter(|open| open.stream == stream && is_waiting);
@@ -130,8 +131,8 @@ impl TuiState {
         self.call(call, CallPurpose::Change { failed: "not moved" });
     }
 
-    /// Ctrl-X Enter: the text, or else a waiting prompt, goes first, and the running turn is interrupted for it. Asks once per
-    /// session.
+    /// Ctrl-X Enter: the text, or else a waiting prompt, goes first, and the running turn is
+    /// interrupted for it. Asks once per session.
     pub(super) fn send_now(&mut self) {
         let Some(open) = &mut self.open else { return };
         let is_text =

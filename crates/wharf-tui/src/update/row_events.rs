@@ -33,7 +33,8 @@ impl TuiState {
         }
     }
 
-    /// Notes that the rows are not followed now. Before the first page nothing is known of the session: it is still opening.
+    /// Notes that the rows are not followed now. Before the first page nothing is known of the
+    /// session: it is still opening.
     fn note_rows_lost(&mut self, reason: String, is_retried: bool) {
         let Some(open) = &mut self.open else { return };
         if open.link == RowsLink::Live {
@@ -61,7 +62,8 @@ impl TuiState {
                 self.call(call, CallPurpose::ReadRow { stream });
             }
             RowEffect::Gap { before, rows } => {
-                // Too much has happened to fill the gap: the newest page takes the place of all rows.
+                // Too much has happened to fill the gap: the newest page takes the place of all
+                // rows.
                 open.rows.restart(rows, Some(before));
                 open.view.anchor = ScrollAnchor::End;
                 open.view.selected = None;
@@ -81,8 +83,8 @@ impl TuiState {
         }
     }
 
-    /// Marks the rows that the person has not seen in any client. A prompt is often the person's own last act, and notices of
-    /// the host alone are no news.
+    /// Marks the rows that the person has not seen in any client. A prompt is often the person's
+    /// own last act, and notices of the host alone are no news.
     fn mark_unseen_rows(&mut self) {
         let attention = self.open_info().and_then(|info| info.attention.as_ref());
         let seen = attention

@@ -17,7 +17,8 @@ const AGE_INTERVAL: Duration = Duration::from_secs(60);
 const OPENING_NOTE_DELAY: Duration = Duration::from_millis(150);
 
 impl TuiState {
-    /// Returns the instant at which `TuiInput::Tick` is due, since the client started; `None` if nothing waits for time.
+    /// Returns the instant at which `TuiInput::Tick` is due, since the client started; `None` if
+    /// nothing waits for time.
     pub fn next_wake(&self) -> Option<Duration> {
         let message = self.message.as_ref().map(|message| message.until);
         let open = self.open.as_ref();
@@ -76,8 +77,8 @@ impl TuiState {
         self.has_terminal_focus && (is_retrying || is_working || is_interrupting)
     }
 
-    /// Returns when an age in the list is to be drawn anew: once a minute at most, and only if a person can see it. A clock that
-    /// runs draws the ages too.
+    /// Returns when an age in the list is to be drawn anew: once a minute at most, and only if a
+    /// person can see it. A clock that runs draws the ages too.
     fn next_age_at(&self) -> Option<Duration> {
         let is_seen = self.has_terminal_focus && self.overlays.is_empty();
         let is_shown = is_seen && self.connection.is_connected() && !self.has_running_clock();

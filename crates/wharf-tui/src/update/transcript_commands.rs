@@ -207,7 +207,8 @@ impl TuiState {
         }
     }
 
-    /// Requests older rows while those that are held do not fill the screen, which many folded steps do not.
+    /// Requests older rows while those that are held do not fill the screen, which many folded
+    /// steps do not.
     pub(super) fn fill_screen(&mut self) {
         let Some(area) = transcript_area(self) else { return };
         let Some(open) = &self.open else { return };
@@ -220,7 +221,8 @@ impl TuiState {
         }
     }
 
-    /// Remembers the newest row when the person stops following the end, so that newer ones can be counted.
+    /// Remembers the newest row when the person stops following the end, so that newer ones can be
+    /// counted.
     fn note_end_left(&mut self) {
         let Some(open) = &mut self.open else { return };
         open.view.left_end_at = match open.view.anchor {

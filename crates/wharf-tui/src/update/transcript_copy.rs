@@ -30,7 +30,8 @@ impl TuiState {
     }
 }
 
-/// Returns the text of a row in a copied turn; `None` for rows that are not part of the conversation.
+/// Returns the text of a row in a copied turn; `None` for rows that are not part of the
+/// conversation.
 fn turn_text(row: &TranscriptRow) -> Option<String> {
     match &row.body {
         RowBody::Prompt(prompt) => {

@@ -64,7 +64,8 @@ impl TuiState {
         found.map(|(place, _)| place)
     }
 
-    /// Selects a row and brings it into view. A run of steps or a tool call that hides it is opened.
+    /// Selects a row and brings it into view. A run of steps or a tool call that hides it is
+    /// opened.
     pub(super) fn go_to_row(&mut self, place: RowPlace) {
         let Some(open) = &self.open else { return };
         if row_context(self, open, place).fold == RowFold::Hidden
@@ -87,7 +88,8 @@ impl TuiState {
         self.scroll_to_selected();
     }
 
-    /// Selects the row that stands for the selected one, if that is hidden: a step that became part of a folded run.
+    /// Selects the row that stands for the selected one, if that is hidden: a step that became part
+    /// of a folded run.
     pub(super) fn select_shown_row(&mut self) {
         let Some(open) = &self.open else { return };
         let shown = open.view.selected.and_then(|selected| find_shown_row(self, open, selected));

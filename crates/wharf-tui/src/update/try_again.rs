@@ -29,7 +29,8 @@ struct FailedTurn {
 }
 
 impl TuiState {
-    /// Sends the prompt of the newest turn again if it failed, or brings back an agent that failed without a turn.
+    /// Sends the prompt of the newest turn again if it failed, or brings back an agent that failed
+    /// without a turn.
     pub(super) fn try_again(&mut self) {
         if self.options.is_readonly {
             self.tell("an observer sends and changes nothing");
@@ -114,7 +115,8 @@ impl TuiState {
         }
     }
 
-    /// The whole prompt is there: it is sent to the session, or to a new one if its agent cannot come back.
+    /// The whole prompt is there: it is sent to the session, or to a new one if its agent cannot
+    /// come back.
     pub(super) fn send_prompt_again(&mut self, tried: &TriedTurn, row: &TranscriptRow) {
         let RowBody::Prompt(prompt) = &row.body else {
             self.forget_try(tried);
@@ -154,8 +156,8 @@ impl TuiState {
         self.send_later(SentPrompt { session, text, key }, call);
     }
 
-    /// Starts a session of the same agent, directory and label. It gets the prompt once it is there: the prompt of a start is lost
-    /// if the agent fails at once.
+    /// Starts a session of the same agent, directory and label. It gets the prompt once it is
+    /// there: the prompt of a start is lost if the agent fails at once.
     fn start_like(&mut self, session: &str, prompt: Option<AgainPrompt>) {
         let Some(info) = self.list.get(session) else { return };
         let args = SpawnArgs {

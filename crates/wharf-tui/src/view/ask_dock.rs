@@ -204,7 +204,8 @@ fn draw_options(ask: &RowAsk, selected: usize, is_waiting: bool, area: Rect, can
     }
 }
 
-/// Returns the subject of an ask: command, directory, paths, diffs, other text and the link to open.
+/// Returns the subject of an ask: command, directory, paths, diffs, other text and the link to
+/// open.
 fn subject_lines(state: &TuiState, ask: &RowAsk, width: u16) -> Vec<Line<'static>> {
     let subject = &ask.subject;
     let theme = state.theme;
@@ -237,7 +238,8 @@ fn subject_lines(state: &TuiState, ask: &RowAsk, width: u16) -> Vec<Line<'static
     lines
 }
 
-/// Adds the paths outside of the session's directory, which are marked, and those that no diff names.
+/// Adds the paths outside of the session's directory, which are marked, and those that no diff
+/// names.
 fn push_paths(
     state: &TuiState,
     subject: &AskSubject,

@@ -1,4 +1,5 @@
-//! The screen that is drawn on. Every text passes through here: none of it can control the terminal.
+//! The screen that is drawn on. Every text passes through here: none of it can control the
+//! terminal.
 
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::{Position, Rect};
@@ -35,7 +36,8 @@ impl Canvas {
         self.cursor = None;
     }
 
-    /// Writes one line of text, cut with an ellipsis if it is wider than `width`. Returns the columns that it took.
+    /// Writes one line of text, cut with an ellipsis if it is wider than `width`. Returns the
+    /// columns that it took.
     pub(crate) fn write(&mut self, x: u16, y: u16, width: u16, text: &str, style: Style) -> u16 {
         let shown = truncate_to_columns(&to_printable(text), usize::from(width));
         if !self.buffer.area().contains(Position::new(x, y)) {
@@ -45,7 +47,8 @@ impl Canvas {
         end.saturating_sub(x)
     }
 
-    /// Writes a text so that it ends at the right edge of the area, if there is room. Returns the columns that are left of it.
+    /// Writes a text so that it ends at the right edge of the area, if there is room. Returns the
+    /// columns that are left of it.
     pub(crate) fn write_right(&mut self, area: Rect, text: &str, style: Style) -> u16 {
         let columns = u16::try_from(display_width(&to_printable(text))).unwrap_or(u16::MAX);
         if columns == 0 || columns > area.width {

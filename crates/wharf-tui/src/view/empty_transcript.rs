@@ -41,7 +41,8 @@ pub(super) fn draw_empty_transcript(
     }
 }
 
-/// Returns the agent and its directory, or the reason why it did not start, unless a card below tells it.
+/// Returns the agent and its directory, or the reason why it did not start, unless a card below
+/// tells it.
 fn describe_start(state: &TuiState) -> (String, bool) {
     let Some(info) = state.open_info() else { return (String::new(), false) };
     let directory =

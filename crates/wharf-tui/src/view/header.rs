@@ -1,4 +1,5 @@
-//! The head of the session's pane: workspace, title, agent, mode, context, cost and the others that are there.
+//! The head of the session's pane: workspace, title, agent, mode, context, cost and the others that
+//! are there.
 
 use ratatui_core::layout::Rect;
 use wharf_api::{SessionInfo, TranscriptState};
@@ -31,7 +32,8 @@ pub(super) fn draw_header(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     }
 }
 
-/// A fact of the header. Facts give way in this order when there is no room: context and cost stay longest.
+/// A fact of the header. Facts give way in this order when there is no room: context and cost stay
+/// longest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum HeaderFact {
     Agent,

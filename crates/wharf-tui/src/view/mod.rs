@@ -1,4 +1,5 @@
-//! The picture of a state. Nothing is decided or changed here: the same state gives the same picture.
+//! The picture of a state. Nothing is decided or changed here: the same state gives the same
+//! picture.
 
 mod areas;
 mod ask_dock;

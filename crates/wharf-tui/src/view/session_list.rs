@@ -233,8 +233,8 @@ fn draw_session(
     }
 }
 
-/// Returns the instant whose age the list shows: since when the session needs the person, else when it last did something
-/// (milliseconds since 1970).
+/// Returns the instant whose age the list shows: since when the session needs the person, else when
+/// it last did something (milliseconds since 1970).
 pub(crate) fn shown_since(session: &SessionInfo) -> u64 {
     let attention = session.attention.as_ref().filter(|_| needs_person(session));
     let since = attention.and_then(|attention| parse_millis(&attention.since));

@@ -1,4 +1,5 @@
-//! The two lines at the bottom: the state of the host and the turn, and the keys of the focused place.
+//! The two lines at the bottom: the state of the host and the turn, and the keys of the focused
+//! place.
 
 use ratatui_core::layout::Rect;
 use wharf_api::{SessionInfo, SessionStatus, StoragePause, TurnPhase};
@@ -12,7 +13,8 @@ use crate::text::{format_age, parse_millis};
 /// A start that takes longer is explained.
 const SLOW_START_SECONDS: u64 = 15;
 
-/// Draws the state of the host or of the turn. Without the list it also tells that other sessions need the person.
+/// Draws the state of the host or of the turn. Without the list it also tells that other sessions
+/// need the person.
 pub(super) fn draw_status(state: &TuiState, area: Rect, has_list: bool, canvas: &mut Canvas) {
     let theme = canvas.theme;
     let (text, style) = match (&state.connection, &state.message) {
@@ -161,8 +163,8 @@ fn describe_turn(state: &TuiState, info: &SessionInfo) -> String {
     }
 }
 
-/// Draws the keys of the focused place, then those that act everywhere, as many as fit. A key that an inner place takes is left
-/// out.
+/// Draws the keys of the focused place, then those that act everywhere, as many as fit. A key that
+/// an inner place takes is left out.
 pub(super) fn draw_keys(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let scopes = state.key_scopes();
     let acts = |binding: &&KeyBinding| {

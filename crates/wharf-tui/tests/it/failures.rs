@@ -1,4 +1,5 @@
-//! Turns and agents that failed (rule 19.9): the reason once, the command that helps, and the way to try again.
+//! Turns and agents that failed (rule 19.9): the reason once, the command that helps, and the way
+//! to try again.
 
 use serde_json::{Value, json};
 use wharf_api::ErrorCode;

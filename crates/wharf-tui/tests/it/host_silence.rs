@@ -1,4 +1,5 @@
-//! A host that does not answer (rule 19.8): the client says so in time, and anything that comes from the host ends it.
+//! A host that does not answer (rule 19.8): the client says so in time, and anything that comes
+//! from the host ends it.
 
 use std::time::Duration;
 

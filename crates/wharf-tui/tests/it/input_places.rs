@@ -1,4 +1,5 @@
-//! Input goes to the place that shows it: pasted texts, the fields that the palette opens, and texts that are being read.
+//! Input goes to the place that shows it: pasted texts, the fields that the palette opens, and
+//! texts that are being read.
 
 use serde_json::json;
 use wharf_api::SessionStreamEvent;

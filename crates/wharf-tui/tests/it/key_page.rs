@@ -1,4 +1,5 @@
-//! The page of all keys, `docs/terminal.md`, is made from the table. `WHARF_BLESS=1` writes it anew.
+//! The page of all keys, `docs/terminal.md`, is made from the table. `WHARF_BLESS=1` writes it
+//! anew.
 
 use std::fmt::Write;
 use std::path::Path;

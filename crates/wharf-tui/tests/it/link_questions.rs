@@ -1,4 +1,5 @@
-//! Questions with a link that the person opens elsewhere: the client copies the link, and sends that it is done.
+//! Questions with a link that the person opens elsewhere: the client copies the link, and sends
+//! that it is done.
 
 use std::time::Duration;
 

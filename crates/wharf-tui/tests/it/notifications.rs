@@ -1,4 +1,5 @@
-//! Notifications of the terminal: of changes that came by the stream, and of those that a lost connection hid.
+//! Notifications of the terminal: of changes that came by the stream, and of those that a lost
+//! connection hid.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Prompts on their way to the host (rule 19.8): shown at once, sent until they are taken, and never lost.
+//! Prompts on their way to the host (rule 19.8): shown at once, sent until they are taken, and
+//! never lost.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Random keys on a client whose agent is hostile: no panic, no control character in a frame, and the state stays drawable.
+//! Random keys on a client whose agent is hostile: no panic, no control character in a frame, and
+//! the state stays drawable.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
@@ -85,7 +86,8 @@ fn send_hostile_row(scene: &mut Scene, stream: wharf_tui::StreamId, numbers: &mu
     scene.feed(TuiInput::Rows { stream, input: StreamInput::Event(event) });
 }
 
-/// Answers calls as a host of ill will does: not at all, with a refusal, or with an answer to something else.
+/// Answers calls as a host of ill will does: not at all, with a refusal, or with an answer to
+/// something else.
 fn answer_badly(scene: &mut Scene, stream: &mut wharf_tui::StreamId, numbers: &mut SeededNumbers) {
     for effect in scene.take_effects() {
         match effect {

@@ -1,4 +1,5 @@
-//! Commands of the list: rename, archive, mute, kill, resume, fork; and the search over all sessions.
+//! Commands of the list: rename, archive, mute, kill, resume, fork; and the search over all
+//! sessions.
 
 use std::time::Duration;
 

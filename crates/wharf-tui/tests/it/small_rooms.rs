@@ -6,7 +6,8 @@ use wharf_tui::{HostReady, ScreenSize, TuiInput, TuiOptions};
 use crate::frames::check_frame;
 use crate::scene::{Scene, page, session, text_row};
 
-/// Opens a session with two waiting prompts, a mode and a model with long names, a context and a cost.
+/// Opens a session with two waiting prompts, a mode and a model with long names, a context and a
+/// cost.
 fn open_with_long_names(width: u16, height: u16) -> Scene {
     let mut scene = Scene::connected(width, height);
     let about = session(

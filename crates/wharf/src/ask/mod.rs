@@ -90,7 +90,8 @@ impl AnswerableAsk {
         self.0.subject.clone().unwrap_or_else(title)
     }
 
-    /// Returns the ask as lines: its subject, the fields of a form, then the answers with their numbers.
+    /// Returns the ask as lines: its subject, the fields of a form, then the answers with their
+    /// numbers.
     pub(crate) fn to_lines(&self, screen: Screen) -> Vec<String> {
         let choices = self.choices();
         let named = choices.iter().map(|choice| (choice.name.as_str(), choice.kind.as_str()));
@@ -108,7 +109,8 @@ impl AnswerableAsk {
         }
     }
 
-    /// Returns the question for the present field of a form, with the subject of the form before it.
+    /// Returns the question for the present field of a form, with the subject of the form before
+    /// it.
     pub(crate) fn form_question(&self, filling: &FormFilling, screen: Screen) -> AskQuestion {
         let AskQuestion { lines, prompt } = filling.question();
         let mut all_lines = ask_subject(&self.whole_subject(), screen);
@@ -152,8 +154,8 @@ impl AnswerableAsk {
         !self.0.options.is_empty() || self.0.kind == AskType::Permission
     }
 
-    /// Returns the choice with this id, name or number, that a word such as `allow` means by its kind, or with a beginning
-    /// that no other choice has.
+    /// Returns the choice with this id, name or number, that a word such as `allow` means by its
+    /// kind, or with a beginning that no other choice has.
     pub(crate) fn find_choice(&self, meant: &str) -> Result<AskChoice, Failure> {
         let choices = self.choices();
         let meant_low = meant.to_lowercase();
@@ -196,8 +198,8 @@ impl AnswerableAsk {
         }
     }
 
-    /// Returns the choice that a line means which was typed below the numbered choices: a number is a place, whatever the ids
-    /// are, since they are not shown.
+    /// Returns the choice that a line means which was typed below the numbered choices: a number is
+    /// a place, whatever the ids are, since they are not shown.
     pub(crate) fn find_typed_choice(&self, line: &str) -> Result<AskChoice, Failure> {
         if line.is_empty() || !line.bytes().all(|byte| byte.is_ascii_digit()) {
             return self.find_choice(line);

@@ -1,5 +1,5 @@
-//! Requests of the host that the client has yet to answer. The client knows each by one id as long as it is open, even if the
-//! host asks again under another id after a reconnect.
+//! Requests of the host that the client has yet to answer. The client knows each by one id as long
+//! as it is open, even if the host asks again under another id after a reconnect.
 
 use std::collections::VecDeque;
 
@@ -44,15 +44,16 @@ pub(super) struct Asks {
     open: Vec<Ask>,
     /// Asks that were answered on this connection.
     recent: VecDeque<Ask>,
-    /// Added to the host's ids, which begin at 1 on each connection, so that the client sees no id twice.
+    /// Added to the host's ids, which begin at 1 on each connection, so that the client sees no id
+    /// twice.
     base: u64,
     /// The largest id that the client has seen.
     highest: u64,
 }
 
 impl Asks {
-    /// Takes a request of the host. `frame` has no event id any more. A request is `fresh` if it had one; others may repeat an
-    /// earlier request.
+    /// Takes a request of the host. `frame` has no event id any more. A request is `fresh` if it
+    /// had one; others may repeat an earlier request.
     pub(super) fn take_ask(
         &mut self,
         frame: &Bytes,
@@ -94,8 +95,8 @@ impl Asks {
         AskHandling::Show(shown)
     }
 
-    /// Takes the client's answer and returns it under the host's id. Returns `None` if no such request is open, or if the
-    /// answer waits for the host to ask again.
+    /// Takes the client's answer and returns it under the host's id. Returns `None` if no such
+    /// request is open, or if the answer waits for the host to ask again.
     pub(super) fn take_answer(&mut self, line: &Bytes, envelope: &Envelope<'_>) -> Option<Bytes> {
         let id = envelope.id_bytes(line);
         let at = self.open.iter().position(|ask| is_same_id(&ask.shown, &id))?;
@@ -109,7 +110,8 @@ impl Asks {
         Some(if host == id { line.clone() } else { with_id(line, envelope, &host) })
     }
 
-    /// Fails the requests that an unreadable answer names. Returns the error responses for the host.
+    /// Fails the requests that an unreadable answer names. Returns the error responses for the
+    /// host.
     pub(super) fn fail_named(&mut self, found: &[Salvaged], why: &str) -> Vec<Bytes> {
         let mut failed = Vec::new();
         for id in found
@@ -132,7 +134,8 @@ impl Asks {
         Some(self.open.remove(at).shown)
     }
 
-    /// Notes that the connection is gone. Returns the requests that ended with it: those for this client alone.
+    /// Notes that the connection is gone. Returns the requests that ended with it: those for this
+    /// client alone.
     pub(super) fn disconnect(&mut self) -> Vec<Bytes> {
         self.base = self.highest;
         self.open.extend(self.recent.drain(..));
@@ -142,8 +145,8 @@ impl Asks {
         self.remove_where(|ask| !is_repeated(&ask.method))
     }
 
-    /// Removes the requests of no session of a host that was replaced by another: their answers are not awaited any more.
-    /// Those of sessions outlive the host (rule 2.7). Returns the ids.
+    /// Removes the requests of no session of a host that was replaced by another: their answers are
+    /// not awaited any more. Those of sessions outlive the host (rule 2.7). Returns the ids.
     pub(super) fn remove_unrepeated_of_no_session(&mut self) -> Vec<Bytes> {
         self.remove_where(|ask| ask.host.is_none() && ask.session.is_none())
     }
@@ -155,8 +158,8 @@ impl Asks {
             .any(|ask| ask.host.is_none() && ask.session.as_deref() == Some(session))
     }
 
-    /// Removes the session's requests that the host has not repeated, although it has had the time: they are settled. Returns
-    /// their ids.
+    /// Removes the session's requests that the host has not repeated, although it has had the time:
+    /// they are settled. Returns their ids.
     pub(super) fn remove_unrepeated_of(&mut self, session: &str) -> Vec<Bytes> {
         self.remove_where(|ask| ask.host.is_none() && ask.session.as_deref() == Some(session))
     }
@@ -185,7 +188,8 @@ impl Asks {
     }
 }
 
-/// Returns true if the host repeats such a request to a client that reconnects (rule 3.7). It serves or refuses the others itself.
+/// Returns true if the host repeats such a request to a client that reconnects (rule 3.7). It
+/// serves or refuses the others itself.
 fn is_repeated(method: &str) -> bool {
     matches!(method, "session/request_permission" | "elicitation/create")
 }

@@ -1,4 +1,5 @@
-//! A session of the client: how far the client has seen it, and which of its prompts are the client's own.
+//! A session of the client: how far the client has seen it, and which of its prompts are the
+//! client's own.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,8 +11,8 @@ use wharf_host::core::EventId;
 use wharf_host::frame;
 use wharf_json::Json;
 
-/// The most own prompts that are remembered. They are forgotten at the first update after their answer, so more would need an
-/// agent that answers so many prompts without a single update.
+/// The most own prompts that are remembered. They are forgotten at the first update after their
+/// answer, so more would need an agent that answers so many prompts without a single update.
 const MAX_OWN_PROMPTS: usize = 256;
 
 /// A session that the client has created, loaded, resumed or attached to.
@@ -19,7 +20,8 @@ const MAX_OWN_PROMPTS: usize = 256;
 pub(super) struct FollowedSession {
     /// The last event that the client has seen.
     last: Option<EventId>,
-    /// The number of frames of that event that the client has seen: a prompt of several blocks has several.
+    /// The number of frames of that event that the client has seen: a prompt of several blocks has
+    /// several.
     frames: u32,
     /// The events up to this one, and so many frames of it, are not shown again.
     skip: Option<(EventId, u32)>,
@@ -103,7 +105,8 @@ impl FollowedSession {
         true
     }
 
-    /// Notes that an answer covers everything up to this event. The client may have seen later events already.
+    /// Notes that an answer covers everything up to this event. The client may have seen later
+    /// events already.
     pub(super) fn advance_to(&mut self, id: EventId) {
         if self.last.is_none_or(|last| last.epoch != id.epoch || last.seq < id.seq) {
             (self.last, self.frames) = (Some(id), 0);
@@ -119,7 +122,8 @@ impl FollowedSession {
         self.lost = None;
     }
 
-    /// Returns the point from which the host has to show the session, so that no event is missing or shown twice.
+    /// Returns the point from which the host has to show the session, so that no event is missing
+    /// or shown twice.
     pub(super) fn reattach_point(&self) -> ReattachPoint {
         match self.last {
             Some(last) => ReattachPoint::After(last),
@@ -161,15 +165,16 @@ impl FollowedSession {
         }
     }
 
-    /// Forgets the prompts that have their answer. Called at an event that is no prompt: the host does not show those prompts
-    /// after it.
+    /// Forgets the prompts that have their answer. Called at an event that is no prompt: the host
+    /// does not show those prompts after it.
     pub(super) fn forget_answered_prompts(&mut self) {
         if !self.own.is_empty() {
             self.own.retain(|own| !own.answered);
         }
     }
 
-    /// Returns true if this content block (JSON text) is of a prompt that the client sent before a reconnect.
+    /// Returns true if this content block (JSON text) is of a prompt that the client sent before a
+    /// reconnect.
     pub(super) fn is_own_block(&self, block: &str) -> bool {
         let block = hash(block);
         self.own.iter().any(|own| own.old && own.blocks.contains(&block))
@@ -180,7 +185,8 @@ impl FollowedSession {
         self.own.iter().any(|own| own.old)
     }
 
-    /// Returns true if this is the content of a prompt that the client sent before a reconnect, in whatever spelling.
+    /// Returns true if this is the content of a prompt that the client sent before a reconnect, in
+    /// whatever spelling.
     pub(super) fn is_own_prompt(&self, prompt: &Value) -> bool {
         let prompt = hash(&prompt.to_string());
         self.own.iter().any(|own| own.old && own.whole == prompt)

@@ -39,15 +39,16 @@ impl Bridge {
         self.refuse_unreadable(&found, ErrorCode::BODY_TOO_LARGE, &describe_oversized_line(limit));
     }
 
-    /// Refuses a line that cannot be sent to the host: a request under its own id, an answer by failing the requests that it
-    /// names.
+    /// Refuses a line that cannot be sent to the host: a request under its own id, an answer by
+    /// failing the requests that it names.
     fn refuse_unreadable(&mut self, found: &[Salvaged], reason: ErrorCode, message: &str) {
         self.send_to_client(refusal(rpc::refused_id(found), reason, message));
         let failed = self.asks.fail_named(found, message);
         self.step.to_host.extend(failed);
     }
 
-    /// Attaches the line's session first if that failed after a reconnect. Returns true if the line has to wait for it.
+    /// Attaches the line's session first if that failed after a reconnect. Returns true if the line
+    /// has to wait for it.
     fn reattaches_for(&mut self, line: &[u8]) -> bool {
         if !self.sessions.values().any(|followed| followed.lost.is_some()) {
             return false;
@@ -121,8 +122,8 @@ impl Bridge {
         self.unanswered.add(request);
     }
 
-    /// Returns the client's `initialize` with the options that the bridge needs. The bridge removes event ids again for a client that did
-    /// not ask for them.
+    /// Returns the client's `initialize` with the options that the bridge needs. The bridge removes
+    /// event ids again for a client that did not ask for them.
     fn prepare_initialize(&mut self, line: &Bytes) -> Bytes {
         self.client_options.event_ids =
             meta_options::read_option(line, "eventIds") == Some(true.into());
@@ -159,7 +160,8 @@ impl Bridge {
         frame
     }
 
-    /// Returns the prompt with a key, so that it stays the same prompt if it is sent again (rule 7.5).
+    /// Returns the prompt with a key, so that it stays the same prompt if it is sent again (rule
+    /// 7.5).
     fn prepare_prompt(&mut self, line: &Bytes, id: &Bytes, session: String) -> Bytes {
         self.sessions.entry(session).or_default().add_own_prompt(id.clone(), line);
         if meta_options::read_option(line, "idempotencyKey").is_some() {

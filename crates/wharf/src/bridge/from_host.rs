@@ -135,7 +135,8 @@ impl Bridge {
         }
     }
 
-    /// Notes how far the client has seen a session. Returns `None` if it has seen this frame already.
+    /// Notes how far the client has seen a session. Returns `None` if it has seen this frame
+    /// already.
     fn accept_event(&mut self, frame: &Bytes, envelope: &Envelope<'_>) -> Option<NewFrame> {
         let Some(event) = frame::find_event_id(frame, IdHolder::Params) else {
             return Some(NewFrame { plain: frame.clone(), shown: frame.clone() });
@@ -180,7 +181,8 @@ impl Bridge {
         }
     }
 
-    /// Takes the host's `$/cancel_request`, which names the host's id, and passes it on with the client's id.
+    /// Takes the host's `$/cancel_request`, which names the host's id, and passes it on with the
+    /// client's id.
     fn take_cancellation(&mut self, frame: &Bytes) {
         let request = Json::parse(frame)
             .and_then(|cancel| cancel.at(&["params", "requestId"]))

@@ -98,7 +98,8 @@ impl HostEndpoint for AcpEndpoint {
                     "the host refuses the connection: {status} {text}"
                 )))
             }
-            // The host went away during the handshake, or has too many connections. Another attempt follows.
+            // The host went away during the handshake, or has too many connections. Another attempt
+            // follows.
             Err(_) => Err(ConnectError::NoHost),
         }
     }

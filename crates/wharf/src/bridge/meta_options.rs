@@ -17,7 +17,8 @@ pub(super) fn read_option(frame: &[u8], name: &str) -> Option<Value> {
     option.ok().flatten().map(Json::to_value)
 }
 
-/// Returns the frame with an option set to `value`, which is JSON text; `None` if the frame has no params to put it into.
+/// Returns the frame with an option set to `value`, which is JSON text; `None` if the frame has no
+/// params to put it into.
 pub(super) fn with_option(frame: &[u8], name: &str, value: &str) -> Option<Bytes> {
     let params = Json::parse(frame).ok()?.last_member("params")?;
     let meta = params.last_member("_meta");

@@ -1,8 +1,8 @@
-//! The stdio bridge: an editor starts it instead of the agent. [`Bridge`] decides, without any IO; `stdio_pump` carries bytes
-//! between stdin, stdout and the host.
+//! The stdio bridge: an editor starts it instead of the agent. [`Bridge`] decides, without any IO;
+//! `stdio_pump` carries bytes between stdin, stdout and the host.
 //!
-//! Invariant: for the client, the bridge is an agent that never goes away. Every request has one answer and every update
-//! comes once and in order, even if the host is restarted in between.
+//! Invariant: for the client, the bridge is an agent that never goes away. Every request has one
+//! answer and every update comes once and in order, even if the host is restarted in between.
 
 mod asks;
 mod followed_session;
@@ -45,7 +45,8 @@ pub(crate) struct BridgeOptions {
 pub(crate) struct Bridge {
     options: BridgeOptions,
     phase: Phase,
-    /// The process id of the host of the last connection. Another process does not know the requests that were open.
+    /// The process id of the host of the last connection. Another process does not know the
+    /// requests that were open.
     host: Option<u32>,
     connected_before: bool,
     /// Unanswered requests have to be sent again once the sessions are attached.
@@ -57,7 +58,8 @@ pub(crate) struct Bridge {
     environment: BTreeMap<String, String>,
     unanswered: UnansweredRequests,
     asks: Asks,
-    /// Requests of the bridge whose answers come after the open asks of a session: the id of each, and its session.
+    /// Requests of the bridge whose answers come after the open asks of a session: the id of each,
+    /// and its session.
     ask_markers: BTreeMap<Bytes, String>,
     sessions: BTreeMap<String, FollowedSession>,
     waiting: WaitingLines,

@@ -1,5 +1,5 @@
-//! Recognises the client's own prompts among the updates of the host. After a reconnect the host shows them like prompts of other
-//! clients, since it does not know who sent them.
+//! Recognises the client's own prompts among the updates of the host. After a reconnect the host
+//! shows them like prompts of other clients, since it does not know who sent them.
 
 use serde::Deserialize;
 use wharf_host::frame;

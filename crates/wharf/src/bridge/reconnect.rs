@@ -1,4 +1,5 @@
-//! Connecting and reconnecting: initializes again, attaches the client's sessions, then resends unanswered requests.
+//! Connecting and reconnecting: initializes again, attaches the client's sessions, then resends
+//! unanswered requests.
 
 use bytes::Bytes;
 use serde_json::json;
@@ -71,8 +72,8 @@ impl Bridge {
         }
     }
 
-    /// Asks the host something whose answer comes after the session's open asks (rule 4.4): asks that it has not repeated by
-    /// then are over.
+    /// Asks the host something whose answer comes after the session's open asks (rule 4.4): asks
+    /// that it has not repeated by then are over.
     pub(super) fn mark_end_of_asks(&mut self, session: &str) {
         if !self.asks.has_unrepeated_of(session) {
             return;
@@ -82,7 +83,8 @@ impl Bridge {
         self.ask_markers.insert(id, session.to_owned());
     }
 
-    /// Withdraws the asks that are over, if this is the answer that tells so. Returns false if it is another answer.
+    /// Withdraws the asks that are over, if this is the answer that tells so. Returns false if it
+    /// is another answer.
     pub(super) fn take_ask_marker(&mut self, id: &[u8]) -> bool {
         let Some(session) = self.ask_markers.remove(id) else { return false };
         self.withdraw_unrepeated_asks(&session);
@@ -111,7 +113,8 @@ impl Bridge {
         }
     }
 
-    /// Attaches to every session of the client, except those that an unanswered request of the client joins or leaves.
+    /// Attaches to every session of the client, except those that an unanswered request of the
+    /// client joins or leaves.
     fn reattach_all(&mut self) {
         let moving = |session: &str| {
             let mut moves = self.unanswered.iter().filter(|request| request.changes_membership());
@@ -126,7 +129,8 @@ impl Bridge {
         for session in sessions {
             let Some(followed) = self.sessions.get(&session) else { continue };
             let mut params = match followed.reattach_point() {
-                // If the host cannot go on at that event, the full history comes in the answer, which the client does not see.
+                // If the host cannot go on at that event, the full history comes in the answer,
+                // which the client does not see.
                 ReattachPoint::After(event) => json!({
                     "historyPolicy": "after_event", "afterEventId": event.to_string(), "historyDelivery": "response",
                 }),
@@ -145,7 +149,8 @@ impl Bridge {
             if let Some(info) = client_info {
                 params["clientInfo"] = info;
             }
-            // As before the reconnect: by default, `session/attach` brings more updates than the client had.
+            // As before the reconnect: by default, `session/attach` brings more updates than the
+            // client had.
             let multi = followed.attached || self.client_options.multi_client_updates;
             params["_meta"] =
                 json!({ "wharf": { "multiClientUpdates": multi, "serves": followed.serves } });

@@ -1,4 +1,5 @@
-//! Requests of the client that the host has yet to answer, and whether they can be sent again after a reconnect.
+//! Requests of the client that the host has yet to answer, and whether they can be sent again after
+//! a reconnect.
 
 use bytes::Bytes;
 use wharf_host::is_setting_method;
@@ -17,8 +18,9 @@ pub(super) struct UnansweredRequest {
 }
 
 impl UnansweredRequest {
-    /// Returns true if the request can be sent a second time. Prompts carry a key by which the host recognises them; the other
-    /// methods here read or set a state. For any other method it is unknown whether the host has carried it out.
+    /// Returns true if the request can be sent a second time. Prompts carry a key by which the host
+    /// recognises them; the other methods here read or set a state. For any other method it is
+    /// unknown whether the host has carried it out.
     pub(super) fn can_repeat(&self) -> bool {
         match AcpMethod::find(&self.method) {
             Some(method) => method.has(MethodTrait::Repeatable),
@@ -26,7 +28,8 @@ impl UnansweredRequest {
         }
     }
 
-    /// Returns true if the request itself joins or leaves its session, so that the bridge must not attach beforehand.
+    /// Returns true if the request itself joins or leaves its session, so that the bridge must not
+    /// attach beforehand.
     pub(super) fn changes_membership(&self) -> bool {
         changes_membership(&self.method)
     }

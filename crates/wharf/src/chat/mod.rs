@@ -1,7 +1,8 @@
-//! A conversation with a session, line by line: for any terminal, and for screen readers. Nothing is drawn in place.
+//! A conversation with a session, line by line: for any terminal, and for screen readers. Nothing
+//! is drawn in place.
 //!
-//! Leaving never ends the agent. The session's rows are followed over restarts of the host, and a prompt that is typed
-//! meanwhile is sent when the host is back.
+//! Leaving never ends the agent. The session's rows are followed over restarts of the host, and a
+//! prompt that is typed meanwhile is sent when the host is back.
 
 mod send;
 
@@ -214,7 +215,8 @@ impl<'a> Chat<'a> {
         self.working_since.is_some()
     }
 
-    /// Reads the ask from the host and puts it to the person, also again if its subject has changed.
+    /// Reads the ask from the host and puts it to the person, also again if its subject has
+    /// changed.
     async fn put_ask(&mut self, id: u64) {
         // Another client may have answered it in the meantime; a host that restarts withdraws it.
         let open = ask::list_open_asks(self.client, &self.session.id).await.unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Sends a prompt of the conversation; one that is typed while the host restarts is sent when it is back.
+//! Sends a prompt of the conversation; one that is typed while the host restarts is sent when it is
+//! back.
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ const HOST_RETURN_TIMEOUT: Duration = Duration::from_secs(30);
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 impl Chat<'_> {
-    /// Sends a prompt, which waits in the queue while a turn runs. A refusal is told, and the conversation goes on.
+    /// Sends a prompt, which waits in the queue while a turn runs. A refusal is told, and the
+    /// conversation goes on.
     pub(super) async fn send_prompt(&mut self, text: &str, signals: &mut Signals) -> Option<Exit> {
         let body = PromptArgs {
             prompt: Content::from_text(text),
@@ -50,7 +52,8 @@ impl Chat<'_> {
         }
     }
 
-    /// Tells that a prompt waits. One that waits behind a turn is shown again when its own turn begins.
+    /// Tells that a prompt waits. One that waits behind a turn is shown again when its own turn
+    /// begins.
     fn note_accepted(&mut self, prompted: &Prompted, was_working: bool) {
         match prompted.position {
             Some(position) if was_working => {

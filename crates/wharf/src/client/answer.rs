@@ -35,7 +35,8 @@ impl HostAnswer {
     }
 }
 
-/// Returns the refusal as an error in the host's own words, with the install command and the agent's stderr.
+/// Returns the refusal as an error in the host's own words, with the install command and the
+/// agent's stderr.
 pub(super) fn read_refusal(status: StatusCode, body: &[u8]) -> Failure {
     let problem: ProblemBody = wharf_json::read_own(body).unwrap_or_default();
     let some = |text: &Option<String>| {

@@ -23,7 +23,8 @@ pub(crate) struct StreamConnection {
 }
 
 impl StreamConnection {
-    /// Requests a stream, after the event with the id `last`. Returns `None` if the host says that it is over.
+    /// Requests a stream, after the event with the id `last`. Returns `None` if the host says that
+    /// it is over.
     pub(crate) async fn open(
         client: &HostClient,
         path: &str,
@@ -55,8 +56,9 @@ impl StreamConnection {
         self.heard_at.elapsed() >= limit
     }
 
-    /// Returns the next event, or `None` if the stream has ended or the connection is lost. A connection on which no byte
-    /// comes for the time of `silence` counts as lost. Dropping the future loses no event.
+    /// Returns the next event, or `None` if the stream has ended or the connection is lost. A
+    /// connection on which no byte comes for the time of `silence` counts as lost. Dropping the
+    /// future loses no event.
     pub(crate) async fn next_unless_silent(
         &mut self,
         silence: Option<Duration>,

@@ -14,8 +14,8 @@ use crate::exit::{Exit, Failure};
 const MAX_REFUSAL_BYTES: usize = 1 << 20;
 
 impl HostClient {
-    /// Sends a request and hands the answer on in pieces, so that a long one is never held whole. Fails if the answer has no
-    /// proper end.
+    /// Sends a request and hands the answer on in pieces, so that a long one is never held whole.
+    /// Fails if the answer has no proper end.
     pub(crate) async fn download(
         &self,
         call: &HostCall,
@@ -39,7 +39,8 @@ impl HostClient {
         Ok(())
     }
 
-    /// Sends a request like [`Self::fetch_json`], again for a while if the host is gone: it may be restarting.
+    /// Sends a request like [`Self::fetch_json`], again for a while if the host is gone: it may be
+    /// restarting.
     pub(crate) async fn fetch_json_across_restart<T: DeserializeOwned>(
         &self,
         call: &HostCall,

@@ -86,7 +86,8 @@ impl StreamFollower {
         Self { limits, ..self }
     }
 
-    /// Returns the next event, or `None` when the host ends the stream. Dropping the future loses no event.
+    /// Returns the next event, or `None` when the host ends the stream. Dropping the future loses
+    /// no event.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Option<SseEvent>> {
         loop {
             match self.next_step().await? {
@@ -97,8 +98,8 @@ impl StreamFollower {
         }
     }
 
-    /// Returns the next event or the news that the host is away or back, or `None` when the host ends the stream. Fails if
-    /// the host stays away. Dropping the future loses nothing.
+    /// Returns the next event or the news that the host is away or back, or `None` when the host
+    /// ends the stream. Fails if the host stays away. Dropping the future loses nothing.
     pub(crate) async fn next_step(&mut self) -> anyhow::Result<Option<FollowStep>> {
         loop {
             if let Some(connection) = &mut self.connection {

@@ -1,5 +1,5 @@
-//! A small HTTP client of the host's own interface, over its socket or TLS. One connection per call: nothing has to be kept
-//! alive.
+//! A small HTTP client of the host's own interface, over its socket or TLS. One connection per
+//! call: nothing has to be kept alive.
 
 mod answer;
 mod connection;
@@ -31,7 +31,8 @@ pub(crate) use connection::StreamConnection;
 pub(crate) use follow::{FollowLimits, FollowStep, StreamFollower, StreamStart};
 pub(crate) use sse::SseEvent;
 
-/// The most bytes of an answer, enough for a list of very many sessions or the output of a long one.
+/// The most bytes of an answer, enough for a list of very many sessions or the output of a long
+/// one.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
 
 /// A request to the host.
@@ -216,7 +217,8 @@ impl HostClient {
         self.address.remote().is_some()
     }
 
-    /// Returns the absolute path of a directory for the host. On another machine it has to be absolute already.
+    /// Returns the absolute path of a directory for the host. On another machine it has to be
+    /// absolute already.
     pub(crate) fn absolute_path(&self, path: &Path) -> anyhow::Result<String> {
         if self.is_remote() && !path.is_absolute() {
             let words = format!(
@@ -231,7 +233,8 @@ impl HostClient {
         Ok(path.display().to_string())
     }
 
-    /// Returns the variables of this process that an agent of the host gets: none on another machine.
+    /// Returns the variables of this process that an agent of the host gets: none on another
+    /// machine.
     pub(crate) fn forwarded_environment(
         &self,
         wanted: &[String],
@@ -322,7 +325,8 @@ impl HostClient {
         }
     }
 
-    /// Returns the host's refusal as an error. One for lack of a good token says which token was used.
+    /// Returns the host's refusal as an error. One for lack of a good token says which token was
+    /// used.
     fn refusal(&self, status: hyper::StatusCode, body: &[u8]) -> anyhow::Error {
         let refusal = answer::read_refusal(status, body);
         match self.address.remote() {

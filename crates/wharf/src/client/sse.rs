@@ -20,7 +20,8 @@ pub(crate) struct SseEvent {
 impl SseEvent {
     /// Parses the data as an event of one session's stream.
     pub(crate) fn parse_session_event(&self) -> anyhow::Result<StreamEvent> {
-        // Parsed leniently first: agents' data may hold numbers and texts that a strict reader refuses.
+        // Parsed leniently first: agents' data may hold numbers and texts that a strict reader
+        // refuses.
         let data = wharf_host::frame::to_value(self.data.as_bytes());
         StreamEvent::read(&self.kind, data)
             .with_context(|| format!("reading the event {:?} of the host", self.kind))

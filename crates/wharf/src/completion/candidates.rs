@@ -88,8 +88,8 @@ fn list_contexts(global: &GlobalOptions) -> Vec<Candidate> {
         .collect()
 }
 
-/// Returns a name for each session: its label if a shell takes it as one word, and its short id. Sessions that can go on stand
-/// first.
+/// Returns a name for each session: its label if a shell takes it as one word, and its short id.
+/// Sessions that can go on stand first.
 async fn list_sessions(client: &HostClient) -> anyhow::Result<Vec<Candidate>> {
     let mut sessions: Vec<SessionInfo> = session_ref::list_sessions(client, "")
         .await?

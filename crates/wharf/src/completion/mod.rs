@@ -1,7 +1,8 @@
-//! Completions that know the sessions, agents, workspaces and settings: the shells' scripts run `wharf __complete` with the
-//! words so far, and show the lines that it prints.
+//! Completions that know the sessions, agents, workspaces and settings: the shells' scripts run
+//! `wharf __complete` with the words so far, and show the lines that it prints.
 //!
-//! Invariant: completing never starts a host and answers within a moment; whatever fails means that there is nothing to offer.
+//! Invariant: completing never starts a host and answers within a moment; whatever fails means that
+//! there is nothing to offer.
 
 mod candidates;
 mod plan;
@@ -39,7 +40,8 @@ impl Candidate {
     }
 }
 
-/// Prints the candidates: `--line LINE` for bash, which tells the line up to the cursor, else `-- WORD…`.
+/// Prints the candidates: `--line LINE` for bash, which tells the line up to the cursor, else `--
+/// WORD…`.
 pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let form = arguments.next().unwrap_or_default();
     let given: Vec<String> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();

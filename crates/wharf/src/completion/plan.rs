@@ -1,5 +1,5 @@
-//! Decides what can stand at the cursor: verbs, options, or values of one kind. The kind of an argument is its value name in
-//! the help: `ID` is a session, `AGENT` an agent, `SLUG` a workspace.
+//! Decides what can stand at the cursor: verbs, options, or values of one kind. The kind of an
+//! argument is its value name in the help: `ID` is a session, `AGENT` an agent, `SLUG` a workspace.
 
 use clap::{Arg, Command};
 use wharf_api::SessionInfo;

@@ -1,6 +1,7 @@
 //! The scripts that make a shell ask `wharf __complete`.
 
-/// For bash 4 and newer. The line up to the cursor is passed, since bash splits words at `=` and `:`.
+/// For bash 4 and newer. The line up to the cursor is passed, since bash splits words at `=` and
+/// `:`.
 pub(crate) const BASH: &str = r#"_wharf() {
     local line
     COMPREPLY=()

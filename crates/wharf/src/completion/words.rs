@@ -1,6 +1,7 @@
 //! Splits an unfinished command line into words, as a shell does.
 
-/// Returns the words of the line; the last one is at the cursor and may be empty. Quotes may be open at the end.
+/// Returns the words of the line; the last one is at the cursor and may be empty. Quotes may be
+/// open at the end.
 pub(super) fn split_line(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;

@@ -1,5 +1,5 @@
-//! Children of client verbs: `wharf acp` for a login, an agent's own login in this terminal, and this program again without
-//! a terminal.
+//! Children of client verbs: `wharf acp` for a login, an agent's own login in this terminal, and
+//! this program again without a terminal.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -10,11 +10,12 @@ use tokio::process::Child;
 
 use super::DETACH_COMMAND;
 
-/// How often a process without a terminal is started. The signal that a closing terminal sends may end it before it has left
-/// the terminal.
+/// How often a process without a terminal is started. The signal that a closing terminal sends may
+/// end it before it has left the terminal.
 const START_ATTEMPTS: u32 = 5;
 
-/// Starts a command whose stdin and stdout this program uses. It is killed when the child is dropped.
+/// Starts a command whose stdin and stdout this program uses. It is killed when the child is
+/// dropped.
 #[expect(clippy::disallowed_methods, reason = "children of client verbs are started from here")]
 pub(crate) fn start_acp_child(command: &[String]) -> anyhow::Result<Child> {
     let (program, arguments) = command.split_first().context("there is no command")?;
@@ -41,7 +42,8 @@ pub(crate) fn run_in_terminal(
     status.with_context(|| format!("running {program}; is it installed and on the PATH?"))
 }
 
-/// Starts this program with these arguments in a session of its own, without a terminal. It reads `input` from its stdin.
+/// Starts this program with these arguments in a session of its own, without a terminal. It reads
+/// `input` from its stdin.
 pub(crate) fn start_detached(arguments: &[OsString], input: Option<&str>) -> anyhow::Result<()> {
     for _ in 0..START_ATTEMPTS {
         if try_start_detached(arguments, input)? {

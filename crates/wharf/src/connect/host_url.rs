@@ -1,4 +1,5 @@
-//! The URL of a host on another machine: scheme, name, port and a path that a proxy may have put before the routes.
+//! The URL of a host on another machine: scheme, name, port and a path that a proxy may have put
+//! before the routes.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -1,5 +1,5 @@
-//! Finds the host by its socket, and starts one if none is running; or reaches one on another machine by its URL. Shared by
-//! the bridge and the client verbs.
+//! Finds the host by its socket, and starts one if none is running; or reaches one on another
+//! machine by its URL. Shared by the bridge and the client verbs.
 
 mod address;
 mod child;
@@ -41,9 +41,11 @@ const MAX_RETRY_DELAY: Duration = Duration::from_millis(250);
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// A start that takes longer is announced; it is told again once the host is up.
 const SLOW_START: Duration = Duration::from_secs(2);
-/// How long to wait after a started host has ended: another program may have started one at the same time.
+/// How long to wait after a started host has ended: another program may have started one at the
+/// same time.
 const OTHER_HOST_TIMEOUT: Duration = Duration::from_secs(3);
-/// A host that has ended is usually restarted by its service manager, which gets this time before one is started here.
+/// A host that has ended is usually restarted by its service manager, which gets this time before
+/// one is started here.
 const RESTART_GRACE: Duration = Duration::from_secs(3);
 /// How long to wait for a host that has ended.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -242,7 +244,8 @@ impl HostLocator {
     }
 }
 
-/// Connects to the socket. There is no host if the socket is absent, refuses, or closes before the host accepts.
+/// Connects to the socket. There is no host if the socket is absent, refuses, or closes before the
+/// host accepts.
 pub(crate) async fn open_socket(path: &Path) -> Result<UnixStream, ConnectError> {
     match UnixStream::connect(path).await {
         Ok(stream) => Ok(stream),
@@ -274,7 +277,8 @@ pub(crate) fn peer_pid(stream: &UnixStream) -> Option<u32> {
         .and_then(|pid| u32::try_from(pid).ok())
 }
 
-/// Returns the variables of this program's environment that the host gets: the path, the locale, and those in `wanted`.
+/// Returns the variables of this program's environment that the host gets: the path, the locale,
+/// and those in `wanted`.
 pub(crate) fn forwarded_environment(wanted: &[String]) -> BTreeMap<String, String> {
     let vars = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
@@ -288,8 +292,9 @@ mod tests {
 
     use super::*;
 
-    /// A dying host closes its connections and its listening socket one after the other, so a client that connects again
-    /// at once may still find the listening socket and lose the connection before the host's end is complete.
+    /// A dying host closes its connections and its listening socket one after the other, so a
+    /// client that connects again at once may still find the listening socket and lose the
+    /// connection before the host's end is complete.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_listener_that_closes_during_the_connect_counts_as_no_host() -> anyhow::Result<()> {
         const ROUNDS: u32 = 2_000;

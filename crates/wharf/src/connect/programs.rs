@@ -1,4 +1,5 @@
-//! Programs that a verb runs and waits for: the system's service manager, the user's editor, the opener of addresses.
+//! Programs that a verb runs and waits for: the system's service manager, the user's editor, the
+//! opener of addresses.
 
 use std::fs::DirBuilder;
 use std::io::{ErrorKind, Write};
@@ -97,7 +98,8 @@ pub(crate) fn run_pager(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Puts a text into the buffer of the tmux around this process. tmux hands it on to the clipboard of its terminal.
+/// Puts a text into the buffer of the tmux around this process. tmux hands it on to the clipboard
+/// of its terminal.
 #[expect(clippy::disallowed_methods, reason = "programs that a verb waits for are run from here")]
 pub(crate) async fn fill_tmux_buffer(text: &str) -> anyhow::Result<()> {
     // tmux before version 3.2 knows no -w: then the text is in its buffer alone.

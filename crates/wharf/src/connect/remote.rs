@@ -1,4 +1,5 @@
-//! A host on another machine: TCP with TLS, and a token. Plain HTTP is for this machine, unless the user insists.
+//! A host on another machine: TCP with TLS, and a token. Plain HTTP is for this machine, unless the
+//! user insists.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use super::host_url::HostUrl;
 use super::stream::HostStream;
 use crate::exit::{Exit, Failure};
 
-/// How long a connection may take, its TLS handshake included: enough for a slow line, too long for nobody.
+/// How long a connection may take, its TLS handshake included: enough for a slow line, too long for
+/// nobody.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A token, and where it comes from.
@@ -82,7 +84,8 @@ impl RemoteHost {
         Ok(Self { options, tls, absence: Mutex::default() })
     }
 
-    /// Connects. A host that cannot be reached counts as absent; one whose certificate is not trusted is refused for good.
+    /// Connects. A host that cannot be reached counts as absent; one whose certificate is not
+    /// trusted is refused for good.
     pub(crate) async fn open_stream(&self) -> Result<HostStream, ConnectError> {
         let connected = match tokio::time::timeout(CONNECT_TIMEOUT, self.connect()).await {
             Ok(connected) => connected,

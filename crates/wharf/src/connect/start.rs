@@ -1,6 +1,6 @@
-//! Starts a host in the background, independent of this program: the host has a session of its own, is not a descendant of
-//! its starter, and has neither its directory nor most of its environment (rule 12.14). Client verbs start processes here
-//! and in `child` alone.
+//! Starts a host in the background, independent of this program: the host has a session of its own,
+//! is not a descendant of its starter, and has neither its directory nor most of its environment
+//! (rule 12.14). Client verbs start processes here and in `child` alone.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File};
@@ -66,7 +66,8 @@ impl HostStarter {
         &self.state_dir
     }
 
-    /// Starts a host that outlives this program, and returns its pid. The host may not be listening yet.
+    /// Starts a host that outlives this program, and returns its pid. The host may not be listening
+    /// yet.
     #[expect(
         clippy::disallowed_methods,
         reason = "all processes of this program are started from here"
@@ -121,8 +122,9 @@ impl HostStarter {
     }
 }
 
-/// Starts this program again with these arguments, in a new session, and returns while the new process runs. Prints the
-/// pid. The output of the new process goes to the stderr of this one, and its input is that of this one.
+/// Starts this program again with these arguments, in a new session, and returns while the new
+/// process runs. Prints the pid. The output of the new process goes to the stderr of this one, and
+/// its input is that of this one.
 #[expect(
     clippy::disallowed_methods,
     reason = "all processes of this program are started from here"
@@ -146,7 +148,8 @@ pub(crate) fn detach_host(arguments: impl Iterator<Item = OsString>) -> ExitCode
     }
 }
 
-/// Yields the variables that a host in the background keeps. Agents get others from the caller that starts them.
+/// Yields the variables that a host in the background keeps. Agents get others from the caller that
+/// starts them.
 fn filter_environment(
     all: impl Iterator<Item = (OsString, OsString)>,
 ) -> impl Iterator<Item = (OsString, OsString)> {
@@ -181,7 +184,8 @@ fn is_kept(name: &str) -> bool {
         "SSH_AUTH_SOCK",
     ];
     const KEPT_PREFIXES: [&str; 4] = ["LC_", "XDG_", "SSL_CERT_", "WHARF_"];
-    // A host that an agent starts gets neither the agent's identity nor the mark of its process tree.
+    // A host that an agent starts gets neither the agent's identity nor the mark of its process
+    // tree.
     let agents = [
         wharf_host::SESSION_VARIABLE,
         wharf_host::TOKEN_VARIABLE,
@@ -217,8 +221,8 @@ fn has_ended(pid: Pid) -> bool {
     rustix::process::test_kill_process(pid).is_err()
 }
 
-/// Replaces this program by the agent, in the same terminal; returns only if that fails. Variables in `keep_env` keep the
-/// values of this process.
+/// Replaces this program by the agent, in the same terminal; returns only if that fails. Variables
+/// in `keep_env` keep the values of this process.
 #[expect(
     clippy::disallowed_methods,
     reason = "all processes of this program are started from here"

@@ -52,7 +52,8 @@ fn check_default_agent(config: &Config, listed: &[AdapterInfo]) -> Finding {
     }
 }
 
-/// Returns a finding if the agent's sandbox cannot be set up. Support for sandboxes in general has its own finding.
+/// Returns a finding if the agent's sandbox cannot be set up. Support for sandboxes in general has
+/// its own finding.
 fn check_sandbox(config: &Config, info: &AdapterInfo) -> Option<Finding> {
     let agent = config.adapters().find(&info.slug, None, &BTreeMap::new()).ok()?;
     let error = config.check_sandbox(&agent).filter(|_| info.installed)?.err()?;

@@ -1,4 +1,5 @@
-//! Checks of the keepers: whether agents can outlive the host here, how many of them would, and what earlier ones left.
+//! Checks of the keepers: whether agents can outlive the host here, how many of them would, and
+//! what earlier ones left.
 
 use wharf_host::{Config, KeeperLimits, KeeperReport, check_keeper_support, inspect_keepers};
 

@@ -84,7 +84,8 @@ fn check_privacy(dir: &Path, known: &fs::Metadata) -> Finding {
     Finding::ok("state", format!("{} is yours alone", dir.display()))
 }
 
-/// Returns a finding for each file in the directory that other users could read if the directory were open to them.
+/// Returns a finding for each file in the directory that other users could read if the directory
+/// were open to them.
 fn check_open_files(dir: &Path) -> Vec<Finding> {
     let mut open: Vec<PathBuf> = fs::read_dir(dir)
         .into_iter()

@@ -47,7 +47,8 @@ impl TextTable {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Adds a line of its own below the last row. It is never cut, so that a command in it can be copied.
+    /// Adds a line of its own below the last row. It is never cut, so that a command in it can be
+    /// copied.
     pub(crate) fn add_note(&mut self, style: TextStyle, text: impl AsRef<str>) {
         self.notes.push((self.rows.len(), styled_cell(style, text)));
     }
@@ -103,8 +104,8 @@ fn format_row(row: &[Cell], columns: &[(usize, usize)], screen: Screen) -> Strin
     line.trim_end().to_owned()
 }
 
-/// Returns one line of a list for a program. A tab or line break in a value becomes a blank, and other control characters
-/// are removed, since the program may show the line on a terminal.
+/// Returns one line of a list for a program. A tab or line break in a value becomes a blank, and
+/// other control characters are removed, since the program may show the line on a terminal.
 pub(crate) fn join_with_tabs<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
     values.into_iter().map(to_printable).collect::<Vec<_>>().join("\t")
 }

@@ -27,7 +27,8 @@ pub(crate) fn now_millis() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns when the session last did something: its last output, its end or its start (milliseconds since 1970).
+/// Returns when the session last did something: its last output, its end or its start (milliseconds
+/// since 1970).
 pub(crate) fn last_activity(session: &SessionInfo) -> u64 {
     let times = [
         session.last_output_at.as_deref(),

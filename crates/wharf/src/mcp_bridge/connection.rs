@@ -1,4 +1,5 @@
-//! The connection of `wharf mcp` to the host: lines on an upgraded connection over the host's socket, or over TLS.
+//! The connection of `wharf mcp` to the host: lines on an upgraded connection over the host's
+//! socket, or over TLS.
 
 use std::io;
 
@@ -62,7 +63,8 @@ impl FrameReceiver for HostLineReceiver {
     async fn receive_frame(&mut self) -> Result<Bytes, DisconnectCause> {
         loop {
             let read = self.source.read_until(b'\n', &mut self.line).await;
-            // The beginning of a line that the end of the connection cut off is dropped, since its request is still open.
+            // The beginning of a line that the end of the connection cut off is dropped, since its
+            // request is still open.
             if !read.is_ok_and(|read| read > 0) || self.line.last() != Some(&b'\n') {
                 return Err(DisconnectCause::ConnectionLost);
             }

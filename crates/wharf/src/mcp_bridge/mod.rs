@@ -1,7 +1,9 @@
-//! `wharf mcp` between an MCP client on stdio and the host. [`McpBridge`] decides, without any IO; `stdio_pump` carries bytes.
+//! `wharf mcp` between an MCP client on stdio and the host. [`McpBridge`] decides, without any IO;
+//! `stdio_pump` carries bytes.
 //!
-//! Invariant: for the client, the server never goes away. Every request has one answer, even if the host is restarted in
-//! between: the handshake is made again, and a request is repeated if that is safe, else answered with an error.
+//! Invariant: for the client, the server never goes away. Every request has one answer, even if the
+//! host is restarted in between: the handshake is made again, and a request is repeated if that is
+//! safe, else answered with an error.
 
 mod connection;
 #[cfg(test)]
@@ -101,7 +103,8 @@ impl McpBridge {
         }
     }
 
-    /// Repeats the open requests that can be repeated, answers the others with an error, then sends the lines that waited.
+    /// Repeats the open requests that can be repeated, answers the others with an error, then sends
+    /// the lines that waited.
     fn resume_traffic(&mut self) {
         self.phase = Phase::Open;
         for mut request in std::mem::take(&mut self.open) {
@@ -283,7 +286,8 @@ fn expects_answer(line: &[u8]) -> bool {
     Json::parse(line).map_or(true, |message| message.has_key("method") && message.has_key("id"))
 }
 
-/// Returns the method of a message, and its id if it is a request. `None` for an answer and for what is no message.
+/// Returns the method of a message, and its id if it is a request. `None` for an answer and for
+/// what is no message.
 fn read_envelope(line: &[u8]) -> Option<(Box<str>, Option<Bytes>)> {
     let message = Json::parse(line).ok()?;
     let method = message.text_at(&["method"]).ok()??.into();
@@ -299,7 +303,8 @@ fn replace_id(line: &Bytes, id: &[u8]) -> Bytes {
     changed.map_or_else(|| line.clone(), Bytes::from)
 }
 
-/// Answers a request of which it is not known whether the host carried it out. A model reads the text of a tool's error.
+/// Answers a request of which it is not known whether the host carried it out. A model reads the
+/// text of a tool's error.
 fn refuse_lost(request: &OpenRequest) -> Bytes {
     let code = ErrorCode::HOST_RESTARTED;
     let detail = format!(

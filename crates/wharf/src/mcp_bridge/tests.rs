@@ -36,7 +36,8 @@ fn initialized() -> McpBridge {
     bridge
 }
 
-/// Loses the connection, connects again and has the host answer the handshake. Returns the lines after it.
+/// Loses the connection, connects again and has the host answer the handshake. Returns the lines
+/// after it.
 fn reconnect(bridge: &mut McpBridge) -> BridgeStep {
     bridge.handle_disconnected(DisconnectCause::ConnectionLost);
     let hello = bridge.handle_connected(());

@@ -1,4 +1,5 @@
-//! Writes the types of the contract as Markdown: the members of each, with their types and descriptions.
+//! Writes the types of the contract as Markdown: the members of each, with their types and
+//! descriptions.
 
 use std::collections::BTreeMap;
 

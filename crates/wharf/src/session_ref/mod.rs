@@ -1,4 +1,5 @@
-//! Finds the session that an argument names: by its id or a part of it, by its label or title, or by the current directory.
+//! Finds the session that an argument names: by its id or a part of it, by its label or title, or
+//! by the current directory.
 
 #[cfg(test)]
 mod tests;
@@ -57,7 +58,8 @@ pub(crate) async fn list_sessions(
     }
 }
 
-/// Returns the session that `meant` names. `None` and `.` name the newest session of the current directory.
+/// Returns the session that `meant` names. `None` and `.` name the newest session of the current
+/// directory.
 pub(crate) async fn find_session(
     client: &HostClient,
     meant: Option<&str>,
@@ -85,7 +87,8 @@ pub(crate) async fn find_session(
     }
 }
 
-/// Refuses a word as the label of a new session that means a session already: `.`, or a part of an id.
+/// Refuses a word as the label of a new session that means a session already: `.`, or a part of an
+/// id.
 pub(crate) async fn check_new_label(client: &HostClient, word: &str) -> anyhow::Result<()> {
     let listed = list_sessions(client, "").await?.into_iter().map(|listed| listed.session);
     Ok(refuse_other_meaning(&listed.collect::<Vec<_>>(), word)?)
@@ -111,7 +114,8 @@ fn refuse_other_meaning(sessions: &[SessionInfo], word: &str) -> Result<(), Fail
     }
 }
 
-/// Returns the name of the session for a hint: its label, if a verb with it means this session, or the end of its id.
+/// Returns the name of the session for a hint: its label, if a verb with it means this session, or
+/// the end of its id.
 pub(crate) async fn find_hint_name(client: &HostClient, session: &SessionInfo) -> String {
     let Some(label) = session.label.as_deref() else { return short_id(&session.id).to_owned() };
     let query = format!("&label={}", crate::connect::percent_encode(label));
@@ -159,8 +163,8 @@ fn is_usable(session: &SessionInfo) -> bool {
     !session.archived && (session.status.is_alive() || session.resumable)
 }
 
-/// Returns the newest session that lives, else the newest that can be prompted, of these (newest first). An archived session
-/// is meant only if no other can be (rule 14.10).
+/// Returns the newest session that lives, else the newest that can be prompted, of these (newest
+/// first). An archived session is meant only if no other can be (rule 14.10).
 fn newest_usable<'a>(sessions: &[&'a SessionInfo]) -> Option<&'a SessionInfo> {
     let mut found = sessions.iter().filter(|session| is_usable(session));
     let newest = found.clone().next();

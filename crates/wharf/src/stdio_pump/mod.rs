@@ -1,5 +1,6 @@
-//! Carries messages between a client on stdin and stdout and the host, for both programs that do so: `wharf acp` and `wharf mcp`.
-//! A [`StdioBridge`] decides, without any IO; [`run`] moves the bytes.
+//! Carries messages between a client on stdin and stdout and the host, for both programs that do
+//! so: `wharf acp` and `wharf mcp`. A [`StdioBridge`] decides, without any IO; [`run`] moves the
+//! bytes.
 
 mod pump;
 mod stdio;
@@ -37,7 +38,8 @@ pub(crate) enum DisconnectCause {
     MessageTooLarge,
 }
 
-/// The state machine between one client and the host: takes the messages of both and returns the messages to send.
+/// The state machine between one client and the host: takes the messages of both and returns the
+/// messages to send.
 pub(crate) trait StdioBridge {
     /// How long the program still runs for the answers to a client that has closed stdin.
     const ANSWER_GRACE: Duration;
@@ -53,7 +55,8 @@ pub(crate) trait StdioBridge {
     fn handle_host_frame(&mut self, frame: Bytes) -> BridgeStep;
     /// Returns true if another line of the client can be handled. Otherwise stdin has to wait.
     fn has_room(&self) -> bool;
-    /// Returns true if a client that has closed stdin still needs a connection, although there is none now.
+    /// Returns true if a client that has closed stdin still needs a connection, although there is
+    /// none now.
     fn needs_connection(&self) -> bool;
     /// Returns true if a client that has closed stdin still waits for answers.
     fn awaits_answers(&self) -> bool;
@@ -77,7 +80,8 @@ pub(crate) struct HostConnection<E: HostEndpoint + ?Sized> {
 }
 
 pub(crate) trait FrameReceiver {
-    /// Returns the next frame of the host. A call that is dropped before it completes loses nothing.
+    /// Returns the next frame of the host. A call that is dropped before it completes loses
+    /// nothing.
     async fn receive_frame(&mut self) -> Result<Bytes, DisconnectCause>;
 }
 

@@ -1,6 +1,7 @@
 //! Moves bytes between stdin, stdout and the host, as a [`StdioBridge`] decides.
 //!
-//! Neither direction waits for the other, so a client and a host that both write without reading do not block each other.
+//! Neither direction waits for the other, so a client and a host that both write without reading do
+//! not block each other.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -21,7 +22,8 @@ use crate::output;
 
 /// How long the last bytes to the client and to the host may take.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
-/// After a connection that ended sooner, the pump waits before it connects again: the cause may still be there.
+/// After a connection that ended sooner, the pump waits before it connects again: the cause may
+/// still be there.
 const MIN_CONNECTION_TIME: Duration = Duration::from_millis(200);
 /// The most frames that wait for the task that writes to the host.
 const MAX_QUEUED_FRAMES: usize = 16;
@@ -122,8 +124,8 @@ impl<B: StdioBridge> Pump<B> {
         Ok(())
     }
 
-    /// Waits for a connection and reads the client's lines meanwhile. Returns `None` if the client has closed stdin and needs no
-    /// connection.
+    /// Waits for a connection and reads the client's lines meanwhile. Returns `None` if the client
+    /// has closed stdin and needs no connection.
     async fn read_client_during<T>(&mut self, connecting: impl Future<Output = T>) -> Option<T> {
         let mut connecting = pin!(connecting);
         loop {
@@ -188,7 +190,8 @@ impl<B: StdioBridge> Pump<B> {
                 line = self.lines.recv(), if reads => self.take_client_input(line),
                 permit = to_sender.reserve(), if !self.to_host.is_empty() => match permit {
                     Ok(permit) => permit.send(self.to_host.pop_front().unwrap_or_default()),
-                    // The host does not read any more. Frames that arrived before can still be read.
+                    // The host does not read any more. Frames that arrived before can still be
+                    // read.
                     Err(_) => self.to_host.clear(),
                 },
                 permit = out.reserve(), if writes => match permit {
@@ -200,7 +203,8 @@ impl<B: StdioBridge> Pump<B> {
         }
     }
 
-    /// Takes a frame of the host and all that have arrived with it, so that they are written to stdout at once.
+    /// Takes a frame of the host and all that have arrived with it, so that they are written to
+    /// stdout at once.
     fn take_host_frames(
         &mut self,
         first: Result<Bytes, DisconnectCause>,
@@ -267,7 +271,8 @@ async fn wait_after(ended_at: Option<Instant>, grace: Duration) {
     }
 }
 
-/// Writes frames to the host, with one flush for frames that wait together, then closes the connection.
+/// Writes frames to the host, with one flush for frames that wait together, then closes the
+/// connection.
 async fn send_frames(mut sender: impl FrameSender, mut frames: Receiver<Bytes>) {
     while let Some(frame) = frames.recv().await {
         let fed = sender.feed_frame(frame).await;

@@ -1,4 +1,5 @@
-//! Stdin and stdout as channels. Each has a thread, because non-blocking mode would change the pipe for every process that holds it.
+//! Stdin and stdout as channels. Each has a thread, because non-blocking mode would change the pipe
+//! for every process that holds it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::thread;
@@ -61,7 +62,8 @@ fn next_line(source: &mut impl BufRead) -> Option<Input> {
     }
 }
 
-/// Writes blocks until the sender is dropped, then completes the receiver. The channel closes if stdout is closed.
+/// Writes blocks until the sender is dropped, then completes the receiver. The channel closes if
+/// stdout is closed.
 pub(super) fn write_blocks(
     mut sink: impl Write + Send + 'static,
 ) -> (Sender<Vec<u8>>, oneshot::Receiver<()>) {

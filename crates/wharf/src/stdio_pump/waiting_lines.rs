@@ -16,7 +16,8 @@ pub(crate) struct WaitingLines {
 }
 
 impl WaitingLines {
-    /// Returns true if stdin may be read. The line after that is taken even if it goes over the limit.
+    /// Returns true if stdin may be read. The line after that is taken even if it goes over the
+    /// limit.
     pub(crate) fn have_room(&self) -> bool {
         self.lines.len() < MAX_WAITING_LINES && self.bytes < MAX_WAITING_BYTES
     }

@@ -17,8 +17,8 @@ const MAX_TEXT_LINES: usize = 20;
 /// The most paths that are named.
 const MAX_PATHS: usize = 20;
 
-/// Returns what the ask is about: its title, then command, directory, paths, diffs and text. Paths outside of the
-/// session's directory are marked.
+/// Returns what the ask is about: its title, then command, directory, paths, diffs and text. Paths
+/// outside of the session's directory are marked.
 pub(crate) fn ask_subject(subject: &AskSubject, screen: Screen) -> Vec<String> {
     let mut lines =
         vec![screen.paint(TextStyle::Wants, &format!("? {}", to_printable(&subject.title)))];

@@ -1,4 +1,5 @@
-//! Follows the rows of a session: over reconnects and restarts of the host, without a gap and without a repetition.
+//! Follows the rows of a session: over reconnects and restarts of the host, without a gap and
+//! without a repetition.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,14 +18,16 @@ use crate::client::{
 use crate::connect::percent_encode;
 use crate::exit::Failure;
 
-/// The host sends a beat every 10 s; without one for so long the open connection is dead (rule 13.5).
+/// The host sends a beat every 10 s; without one for so long the open connection is dead (rule
+/// 13.5).
 const SILENCE_LIMIT: Duration = Duration::from_secs(25);
 /// How long a request waits for a host that restarts, and the delay between two attempts.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(30);
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 const FOLLOW_LIMITS: FollowLimits =
     FollowLimits { away: RETURN_TIMEOUT, silence: Some(SILENCE_LIMIT) };
-/// The updates that wait for their reader. A reader that is slow holds the stream up, not the memory.
+/// The updates that wait for their reader. A reader that is slow holds the stream up, not the
+/// memory.
 const WAITING_UPDATES: usize = 64;
 /// The rows that are kept. Older ones are printed already; a change of one of them is dropped.
 const MAX_KEPT_ROWS: usize = 500;
@@ -50,8 +53,8 @@ pub(crate) enum TranscriptUpdate {
     HostBack,
 }
 
-/// The changes of one session's rows, from the newest page on. The stream is read by a task of its own, which ends when this
-/// is dropped.
+/// The changes of one session's rows, from the newest page on. The stream is read by a task of its
+/// own, which ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct TranscriptStream {
     updates: Receiver<anyhow::Result<TranscriptUpdate>>,
@@ -86,7 +89,8 @@ impl TranscriptStream {
         Self { updates }
     }
 
-    /// Returns the next change, or `None` if the host has ended the stream. Dropping the future loses no change.
+    /// Returns the next change, or `None` if the host has ended the stream. Dropping the future
+    /// loses no change.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Option<TranscriptUpdate>> {
         self.updates.recv().await.transpose()
     }
@@ -240,8 +244,8 @@ async fn fetch_when_back<T: DeserializeOwned>(
     }
 }
 
-/// The texts of open messages that were read beyond the beginning that their rows hold, by row and part: a message that grows
-/// is read from there on.
+/// The texts of open messages that were read beyond the beginning that their rows hold, by row and
+/// part: a message that grows is read from there on.
 #[derive(Debug, Default)]
 struct CompletedTexts(BTreeMap<(String, usize), String>);
 
@@ -267,7 +271,8 @@ impl CompletedTexts {
         Ok(())
     }
 
-    /// Puts the known text into each part of an open message that is cut. Returns the places of these parts.
+    /// Puts the known text into each part of an open message that is cut. Returns the places of
+    /// these parts.
     fn restore(&self, row: &mut TranscriptRow) -> Vec<usize> {
         let RowBody::Message(message) = &mut row.body else { return Vec::new() };
         let mut cut = Vec::new();

@@ -1,9 +1,11 @@
-//! Styles Markdown for a terminal while it arrives. Lines are never broken or filled anew, and printed text is never taken
-//! back: a span is held until its end has come, and printed as it was written if the end does not come.
+//! Styles Markdown for a terminal while it arrives. Lines are never broken or filled anew, and
+//! printed text is never taken back: a span is held until its end has come, and printed as it was
+//! written if the end does not come.
 
 use crate::format::{Screen, TextStyle};
 
-/// The longest span that is held back while its end is missing. Emphasis in answers is a few words long.
+/// The longest span that is held back while its end is missing. Emphasis in answers is a few words
+/// long.
 const MAX_HELD_BYTES: usize = 240;
 
 /// Turns Markdown into styled text, piece by piece. Without colours the text stays as it is.
@@ -134,7 +136,8 @@ impl MarkdownStyler {
         out
     }
 
-    /// Styles code, bold and italic spans. Returns the styled text and the bytes that it stands for; the rest is held.
+    /// Styles code, bold and italic spans. Returns the styled text and the bytes that it stands
+    /// for; the rest is held.
     fn style_spans(&self, text: &str, complete: bool) -> (String, usize) {
         let mut out = String::new();
         let mut at = 0;
@@ -201,7 +204,8 @@ fn find_span(rest: &str, previous: Option<char>, complete: bool) -> Span<'_> {
     if run == rest.len() && !complete {
         return Span::Undecided;
     }
-    // A span is no longer than this, also if its end has come already: text looks the same however it is cut.
+    // A span is no longer than this, also if its end has come already: text looks the same however
+    // it is cut.
     let after = first_bytes(&rest[run..], MAX_HELD_BYTES);
     if mark == '`' {
         let fence = &rest[..run];
@@ -234,7 +238,8 @@ fn first_bytes(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }
 
-/// Returns where the closing mark begins: after a character that is no blank, and not within a longer run of marks.
+/// Returns where the closing mark begins: after a character that is no blank, and not within a
+/// longer run of marks.
 fn find_closing(text: &str, closing: &str, mark: char) -> Option<usize> {
     let mut from = 0;
     while let Some(at) = text[from..].find(mark).map(|at| from + at) {

@@ -1,4 +1,5 @@
-//! A session's transcript for a terminal: rows as lines, Markdown with styles, and rows that still grow.
+//! A session's transcript for a terminal: rows as lines, Markdown with styles, and rows that still
+//! grow.
 //!
 //! Everything here but `follow` is pure: it turns rows into text and prints nothing.
 

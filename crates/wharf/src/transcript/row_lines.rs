@@ -1,4 +1,5 @@
-//! One row of a transcript as lines. Everything that agents and clients wrote is shown without control characters.
+//! One row of a transcript as lines. Everything that agents and clients wrote is shown without
+//! control characters.
 
 use wharf_api::{
     NoticeLevel, RowActor, RowBody, RowNotice, RowPart, RowPlan, RowPlanEntry, RowPrompt, RowTool,
@@ -27,7 +28,8 @@ pub(crate) struct RowLook {
     pub(crate) times: bool,
 }
 
-/// Returns the lines of a row. A row that is not for people (a notice of level `debug`, an empty thought) has none.
+/// Returns the lines of a row. A row that is not for people (a notice of level `debug`, an empty
+/// thought) has none.
 pub(crate) fn render_row(row: &TranscriptRow, look: RowLook) -> Vec<String> {
     let screen = look.screen;
     let mut lines = match &row.body {

@@ -1,4 +1,5 @@
-//! The end of a turn in one line: duration, tokens, cost, context and changed files, as far as they are known.
+//! The end of a turn in one line: duration, tokens, cost, context and changed files, as far as they
+//! are known.
 
 use wharf_api::{ContextUse, RowTurnEnd, TokenUsage, TurnOutcome};
 

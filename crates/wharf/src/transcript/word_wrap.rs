@@ -1,9 +1,11 @@
-//! Breaks text for a terminal between words, while the text arrives. Printed text is never taken back.
+//! Breaks text for a terminal between words, while the text arrives. Printed text is never taken
+//! back.
 
 use crate::format::Screen;
 use crate::format::text::char_columns;
 
-/// A word that begins this close to the edge is held back until it is complete. Most words are shorter.
+/// A word that begins this close to the edge is held back until it is complete. Most words are
+/// shorter.
 const EDGE_COLUMNS: usize = 20;
 /// The beginnings of lines whose breaks have a meaning: code fences and tables.
 const FIXED_LINE_HEADS: [&str; 3] = ["```", "~~~", "|"];

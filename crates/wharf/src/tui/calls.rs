@@ -39,7 +39,8 @@ pub(super) fn start_probe(client: &HostClient, inputs: &Sender<TuiInput>) {
     });
 }
 
-/// How long the answer to a probe may take. A host that goes on answers the probe that it finds then.
+/// How long the answer to a probe may take. A host that goes on answers the probe that it finds
+/// then.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a call may take. The host answers calls that take longer before they are done.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -48,7 +49,8 @@ const UPLOAD_TIMEOUT: Duration = Duration::from_secs(600);
 /// The largest file that is sent with a prompt.
 const MAX_UPLOAD_BYTES: u64 = 20 << 20;
 
-/// Reads a file of this machine and sends it to the host in a task of its own; its outcome comes as an input.
+/// Reads a file of this machine and sends it to the host in a task of its own; its outcome comes as
+/// an input.
 pub(super) fn start_upload(
     client: &HostClient,
     id: CallId,

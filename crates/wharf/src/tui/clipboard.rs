@@ -9,7 +9,8 @@ use crate::connect::fill_tmux_buffer;
 /// The most bytes that terminals take for the clipboard.
 const MAX_COPIED_BYTES: usize = 74_000;
 
-/// Returns true if the client runs in tmux, which by default drops the sequence that sets the clipboard.
+/// Returns true if the client runs in tmux, which by default drops the sequence that sets the
+/// clipboard.
 pub(super) fn is_in_tmux() -> bool {
     std::env::var_os("TMUX").is_some_and(|value| !value.is_empty())
 }
@@ -25,8 +26,9 @@ pub(super) fn format_clipboard(text: &str) -> Result<String, String> {
     Ok(format!("\x1b]52;c;{}\x07", base64::engine::general_purpose::STANDARD.encode(text)))
 }
 
-/// Puts a text into tmux's buffer while the client goes on. The outcome comes as an input. `is_sent` is true if the terminal
-/// was told the text too, in case that it is not the one of this tmux.
+/// Puts a text into tmux's buffer while the client goes on. The outcome comes as an input.
+/// `is_sent` is true if the terminal was told the text too, in case that it is not the one of this
+/// tmux.
 pub(super) fn start_tmux_copy(text: String, is_sent: bool, inputs: &Sender<TuiInput>) {
     let inputs = inputs.clone();
     tokio::spawn(async move {

@@ -149,8 +149,8 @@ impl EventLoop {
         }
     }
 
-    /// Waits for the answers to the last prompts and changes, and keeps all unsent texts. Returns false if an answer did not come
-    /// in time.
+    /// Waits for the answers to the last prompts and changes, and keeps all unsent texts. Returns
+    /// false if an answer did not come in time.
     async fn finish_changes(&mut self) -> anyhow::Result<bool> {
         let give_up_at = Instant::now() + LAST_ANSWERS_TIMEOUT;
         while self.state.has_unanswered_changes() {
@@ -174,8 +174,8 @@ impl EventLoop {
         }
     }
 
-    /// Applies the keys that have come already, for the time of a frame at most: keys that come faster than frames are drawn
-    /// together.
+    /// Applies the keys that have come already, for the time of a frame at most: keys that come
+    /// faster than frames are drawn together.
     async fn apply_waiting_keys(&mut self) -> anyhow::Result<()> {
         let draw_at = Instant::now() + FRAME_INTERVAL;
         while self.left.is_none() && Instant::now() < draw_at {

@@ -1,5 +1,6 @@
-//! The shell of the full-screen client: it reads keys and the host's streams, carries out the effects of the core
-//! (`wharf-tui`) and writes its frames to the terminal. Everything that is decided or drawn is in the core.
+//! The shell of the full-screen client: it reads keys and the host's streams, carries out the
+//! effects of the core (`wharf-tui`) and writes its frames to the terminal. Everything that is
+//! decided or drawn is in the core.
 
 mod calls;
 mod clipboard;
@@ -86,7 +87,8 @@ pub(crate) async fn run(global: &GlobalOptions, start: TuiStart) -> anyhow::Resu
     exit
 }
 
-/// Returns by how many minutes the clocks of this machine's zone (`TZ`, else the system's) are ahead of UTC at an instant.
+/// Returns by how many minutes the clocks of this machine's zone (`TZ`, else the system's) are
+/// ahead of UTC at an instant.
 fn local_offset_minutes(unix_millis: u64) -> i32 {
     let instant = i64::try_from(unix_millis).ok().and_then(DateTime::from_timestamp_millis);
     instant.map_or(0, |instant| instant.with_timezone(&Local).offset().local_minus_utc() / 60)

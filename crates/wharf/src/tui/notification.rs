@@ -1,6 +1,7 @@
 //! Notifications by the terminal, in the sequence that it knows.
 
-/// The sequence by which a terminal shows a notification. A terminal gets one of them: many know both and would show two.
+/// The sequence by which a terminal shows a notification. A terminal gets one of them: many know
+/// both and would show two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NotificationSequence {
     /// OSC 9: the text alone.

@@ -1,4 +1,5 @@
-//! Frames as bytes for the terminal: only the cells that have changed, between the marks of one synchronised update.
+//! Frames as bytes for the terminal: only the cells that have changed, between the marks of one
+//! synchronised update.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -66,7 +67,8 @@ fn write_cells(text: &mut String, changes: &[(u16, u16, &Cell)]) {
             style = Some(wanted);
         }
         text.push_str(cell.symbol());
-        // After a character of another width terminals differ about the place of the cursor: it is set anew.
+        // After a character of another width terminals differ about the place of the cursor: it is
+        // set anew.
         expected = (cell.symbol().len() == 1).then_some((x + 1, *y));
     }
     if style.is_some() {

@@ -7,19 +7,21 @@ use crate::client::{HostClient, version};
 use crate::exit::{Exit, Failure};
 use crate::global::GlobalOptions;
 
-/// Starts a host unless one comes by itself; its outcome comes as an input. An urgent start waits for nobody.
+/// Starts a host unless one comes by itself; its outcome comes as an input. An urgent start waits
+/// for nobody.
 pub(super) fn start_host(global: &GlobalOptions, is_urgent: bool, inputs: &Sender<TuiInput>) {
     let global = global.clone();
     let sender = inputs.clone();
-    // The start of a process blocks its thread, which must not be the one that reads the keys. The thread has a runtime of its
-    // own, so that a client that leaves does not wait for it.
+    // The start of a process blocks its thread, which must not be the one that reads the keys. The
+    // thread has a runtime of its own, so that a client that leaves does not wait for it.
     let spawned = std::thread::Builder::new().name("revive".to_owned()).spawn(move || {
         let outcome = open_host(&global, is_urgent).map_err(|error| describe_failure(&error));
         // Without a receiver the client has left.
         let _ = sender.blocking_send(TuiInput::HostStarted(outcome));
     });
     if let Err(error) = spawned {
-        // The loop may be the only reader of a full queue; it then shows the loss without the reason.
+        // The loop may be the only reader of a full queue; it then shows the loss without the
+        // reason.
         let _ = inputs.try_send(TuiInput::HostStarted(Err(error.to_string())));
     }
 }

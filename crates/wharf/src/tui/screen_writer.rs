@@ -1,7 +1,8 @@
-//! The thread that writes frames: a terminal that takes its bytes slowly, or not at all, does not hold up the keys.
+//! The thread that writes frames: a terminal that takes its bytes slowly, or not at all, does not
+//! hold up the keys.
 //!
-//! At most one frame waits. A newer one replaces it, and the changed cells are computed when the frame is written, so that
-//! they are always those against the frame that the terminal has got.
+//! At most one frame waits. A newer one replaces it, and the changed cells are computed when the
+//! frame is written, so that they are always those against the frame that the terminal has got.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,8 @@ use wharf_tui::ScreenFrame;
 
 use super::painter::FramePainter;
 
-/// The bytes of one write. Between two writes the thread looks whether the terminal was taken from it.
+/// The bytes of one write. Between two writes the thread looks whether the terminal was taken from
+/// it.
 const BLOCK_BYTES: usize = 1_024;
 /// The control sequences that wait for a slow terminal.
 const MAX_WAITING_BYTES: usize = 512 << 10;
@@ -44,7 +46,8 @@ struct WriterQueue {
     /// The next frame is drawn whole.
     forgets_cells: bool,
     is_writing: bool,
-    /// Changes when the terminal is taken from the thread: bytes of an earlier turn are not written any more.
+    /// Changes when the terminal is taken from the thread: bytes of an earlier turn are not written
+    /// any more.
     turn: u64,
     /// The reason why the terminal takes no bytes.
     failure: Option<io::ErrorKind>,
@@ -147,8 +150,9 @@ impl ScreenWriter {
         self.shared.lock().forget_cells();
     }
 
-    /// Takes the terminal from the thread: drops the frame that waits, and lets the bytes under way arrive. Returns false if
-    /// the terminal does not take them in time; the rest of them is given up then.
+    /// Takes the terminal from the thread: drops the frame that waits, and lets the bytes under way
+    /// arrive. Returns false if the terminal does not take them in time; the rest of them is given
+    /// up then.
     pub(super) fn stop_writing(&self) -> bool {
         let mut queue = self.shared.lock();
         queue.frame = None;

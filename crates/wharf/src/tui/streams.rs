@@ -20,8 +20,8 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 const MAX_LOCAL_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// A longer event is parsed beside the loop, which keeps reading keys.
 const MAX_PARSED_IN_LOOP_BYTES: usize = 32 << 10;
-/// The host sends something at least every 10 s (rule 13.5); without a byte for so long it does not answer, or the connection
-/// is dead (rule 19.8).
+/// The host sends something at least every 10 s (rule 13.5); without a byte for so long it does not
+/// answer, or the connection is dead (rule 19.8).
 const SILENCE_LIMIT: Duration = Duration::from_secs(25);
 
 /// A stream that is followed. It ends when this is dropped.
@@ -95,7 +95,8 @@ enum StreamLoss {
 }
 
 impl Follower {
-    /// Reads the stream over any number of connections. Ends when the client has left or the stream is over.
+    /// Reads the stream over any number of connections. Ends when the client has left or the stream
+    /// is over.
     async fn run<E: Send + 'static>(
         self,
         read: fn(&SseEvent) -> anyhow::Result<E>,
@@ -193,7 +194,8 @@ mod tests {
     /// The test fails then.
     const NEVER: Duration = Duration::from_secs(60);
 
-    /// A host that is stopped by a signal accepts connections, since its kernel does, and answers nothing.
+    /// A host that is stopped by a signal accepts connections, since its kernel does, and answers
+    /// nothing.
     #[tokio::test]
     async fn host_that_accepts_and_answers_nothing_is_told_as_silent() -> anyhow::Result<()> {
         let directory = tempfile::tempdir()?;

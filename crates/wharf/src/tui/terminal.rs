@@ -1,4 +1,5 @@
-//! The terminal: it is set up for a full-screen client and restored in every case, also after a panic.
+//! The terminal: it is set up for a full-screen client and restored in every case, also after a
+//! panic.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once};
@@ -12,8 +13,9 @@ use wharf_tui::ScreenFrame;
 
 use super::screen_writer::ScreenWriter;
 
-/// Alternate screen, bracketed paste, focus reports, the wheel as arrow keys (its setting is saved first), kitty's keys that
-/// can be told apart, no cursor. A terminal ignores what it does not know; nothing is asked, so no reply can be missing.
+/// Alternate screen, bracketed paste, focus reports, the wheel as arrow keys (its setting is saved
+/// first), kitty's keys that can be told apart, no cursor. A terminal ignores what it does not
+/// know; nothing is asked, so no reply can be missing.
 const ENTER_SEQUENCE: &str =
     "\x1b[?1049h\x1b[?2004h\x1b[?1004h\x1b[?1007s\x1b[?1007h\x1b[>1u\x1b[?25l\x1b[2J";
 /// Undoes all of it, in the reverse order.
@@ -101,7 +103,8 @@ impl TerminalHold {
     }
 }
 
-/// Writes past the buffer of the standard library, whose lock a thread that waits for the terminal would hold.
+/// Writes past the buffer of the standard library, whose lock a thread that waits for the terminal
+/// would hold.
 fn write_to_terminal(bytes: &[u8]) -> std::io::Result<()> {
     let terminal = std::io::stdout();
     let mut rest = bytes;

@@ -39,7 +39,8 @@ impl AskQueue {
         self.asks.is_empty()
     }
 
-    /// Adds an ask, or replaces the one with its id. Returns true if the ask on the screen has to be shown anew.
+    /// Adds an ask, or replaces the one with its id. Returns true if the ask on the screen has to
+    /// be shown anew.
     pub(crate) fn put(&mut self, ask: AnswerableAsk) -> bool {
         match self.asks.iter().position(|known| known.ask.id() == ask.id()) {
             Some(place) => {
@@ -57,7 +58,8 @@ impl AskQueue {
         }
     }
 
-    /// Removes an ask that was answered elsewhere or withdrawn. Returns true if it was on the screen.
+    /// Removes an ask that was answered elsewhere or withdrawn. Returns true if it was on the
+    /// screen.
     pub(crate) fn withdraw(&mut self, id: u64) -> bool {
         let is_first = self.asks.front().is_some_and(|queued| queued.ask.0.ask_id == id);
         self.asks.retain(|queued| queued.ask.0.ask_id != id);

@@ -1,4 +1,5 @@
-//! The times at which a watched turn is cancelled, and at which the verb leaves a cancelled turn that does not end.
+//! The times at which a watched turn is cancelled, and at which the verb leaves a cancelled turn
+//! that does not end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Reports how a watched turn ended: the reason of a failure, the agent's last words, the way on, and the numbers.
+//! Reports how a watched turn ended: the reason of a failure, the agent's last words, the way on,
+//! and the numbers.
 
 use serde_json::{Map, Value, json};
 use wharf_api::{
@@ -131,7 +132,8 @@ impl TurnReport {
         }
     }
 
-    /// Returns the exit code for the end of the turn, and prints the reason if the turn did not end well.
+    /// Returns the exit code for the end of the turn, and prints the reason if the turn did not end
+    /// well.
     fn print_reason(&self, turn: WatchedTurn<'_>, reason: &str) -> Exit {
         let exit = Exit::of_stop_reason(reason);
         if exit == Exit::Ok {
@@ -177,8 +179,8 @@ impl TurnReport {
     }
 }
 
-/// Returns the members of a turn for a prompt of which the host tells none: it was taken out of the queue, or the host is
-/// gone.
+/// Returns the members of a turn for a prompt of which the host tells none: it was taken out of the
+/// queue, or the host is gone.
 fn object_without_turn(prompt: &str) -> Map<String, Value> {
     let turn = TurnInfo {
         prompt_id: prompt.to_owned(),
@@ -276,8 +278,8 @@ pub(crate) async fn report_session_end(client: &HostClient, session: &str) -> Ex
     }
 }
 
-/// Tells the host that a person at a terminal has seen the session up to this row (rule 14.3). A mark that fails is not
-/// worth an error.
+/// Tells the host that a person at a terminal has seen the session up to this row (rule 14.3). A
+/// mark that fails is not worth an error.
 pub(crate) async fn mark_seen(client: &HostClient, session: &str, row: &str) {
     let event = row.split('.').next().unwrap_or(row).to_owned();
     let call = HostCall::put(url_path(&["sessions", session, "seen"]), &SeenArgs { up_to: event });

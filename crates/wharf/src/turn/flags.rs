@@ -7,12 +7,12 @@ use clap::{Args, ValueEnum};
 use super::AskPolicy;
 use crate::format::Screen;
 
-/// How long an ask may stay open if there is no terminal and the caller has not said what to do with asks: long enough for
-/// a person who is notified, and not for ever.
+/// How long an ask may stay open if there is no terminal and the caller has not said what to do
+/// with asks: long enough for a person who is notified, and not for ever.
 const UNATTENDED_ASK_LIMIT: Duration = Duration::from_secs(600);
 
-/// How asks are answered. Without an option, the person at the terminal is asked; without a terminal, an ask stays open for
-/// ten minutes at most.
+/// How asks are answered. Without an option, the person at the terminal is asked; without a
+/// terminal, an ask stays open for ten minutes at most.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct AskFlags {
     /// Refuse whatever the agent asks permission for.
@@ -21,7 +21,8 @@ pub(crate) struct AskFlags {
     /// Allow whatever the agent asks permission for, each time once. It then does as it likes.
     #[arg(long, conflicts_with = "on_ask")]
     allow: bool,
-    /// How an ask is handled where nobody can be asked [default: wait, at most 10 minutes; then exit code 14].
+    /// How an ask is handled where nobody can be asked [default: wait, at most 10 minutes; then
+    /// exit code 14].
     #[arg(long, value_name = "WHAT")]
     on_ask: Option<OnAsk>,
     /// Cancel the turn after this time, such as 90s or 10m, and exit with code 15.
@@ -81,7 +82,8 @@ pub(crate) enum TurnFormat {
 
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct FormatFlags {
-    /// Print one JSON object at the end: the turn with its text, stop reason and usage, and the session.
+    /// Print one JSON object at the end: the turn with its text, stop reason and usage, and the
+    /// session.
     #[arg(long, conflicts_with_all = ["stream_json", "text"])]
     pub(crate) json: bool,
     /// Print rows and their changes as they come, one JSON object per line.

@@ -51,7 +51,8 @@ pub(crate) enum AskPolicy {
     /// The ask stays open for other clients, at most for this time.
     Others(Option<Duration>),
     Deny,
-    /// Each ask is allowed once. One that cannot be, such as a form, stays open for other clients, at most for this time.
+    /// Each ask is allowed once. One that cannot be, such as a form, stays open for other clients,
+    /// at most for this time.
     Allow(Option<Duration>),
     /// The turn is cancelled.
     Fail,
@@ -106,7 +107,8 @@ pub(crate) struct WatchOptions {
     pub(crate) timeout: Option<Duration>,
     /// Output before the turn is shown too: the session is new.
     pub(crate) from_start: bool,
-    /// The turn has lost its terminal, and runs already: it may have ended, and the host may be away for a while.
+    /// The turn has lost its terminal, and runs already: it may have ended, and the host may be
+    /// away for a while.
     pub(crate) is_attended: bool,
 }
 
@@ -305,7 +307,8 @@ impl<'a> TurnWatch<'a> {
         Ok(None)
     }
 
-    /// Cancels the turn, or takes the prompt out of the queue if its turn has not begun: another turn goes on then.
+    /// Cancels the turn, or takes the prompt out of the queue if its turn has not begun: another
+    /// turn goes on then.
     async fn cancel_turn(&self) -> anyhow::Result<()> {
         let WatchedTurn { client, session, prompt, .. } = self.turn;
         if !self.begun && !prompt.is_empty() {
@@ -370,7 +373,8 @@ impl<'a> TurnWatch<'a> {
         Ok(None)
     }
 
-    /// Prints the ask, and how it can be answered elsewhere; cancels the turn if the ask must not stay open.
+    /// Prints the ask, and how it can be answered elsewhere; cancels the turn if the ask must not
+    /// stay open.
     async fn leave_open(&mut self, asked: &AnswerableAsk) -> anyhow::Result<()> {
         self.printer.end_line();
         output::print_note("the agent asks:");
@@ -417,8 +421,8 @@ impl<'a> TurnWatch<'a> {
         }
     }
 
-    /// Takes a typed line, or the end of the input: Ctrl-D leaves the asks on the screen to others, and without one it leaves
-    /// the turn.
+    /// Takes a typed line, or the end of the input: Ctrl-D leaves the asks on the screen to others,
+    /// and without one it leaves the turn.
     async fn handle_line(&mut self, line: Option<String>) -> Option<WatchEnd> {
         let answer = match line {
             Some(line) => self.asks.take_answer(&line),
@@ -451,8 +455,8 @@ impl<'a> TurnWatch<'a> {
         None
     }
 
-    /// Answers an ask by its policy. Fails if the turn is looked after and the host does not take the answer: unless another client was
-    /// faster, the answer is tried again.
+    /// Answers an ask by its policy. Fails if the turn is looked after and the host does not take
+    /// the answer: unless another client was faster, the answer is tried again.
     async fn answer_by_policy(
         &mut self,
         asked: &AnswerableAsk,

@@ -21,7 +21,8 @@ pub(super) struct TurnPrinter {
     status: StatusLine,
 }
 
-/// The one line at the bottom that tells what goes on. It is drawn over in place and removed before other output.
+/// The one line at the bottom that tells what goes on. It is drawn over in place and removed before
+/// other output.
 #[derive(Debug)]
 struct StatusLine {
     is_possible: bool,

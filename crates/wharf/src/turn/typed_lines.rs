@@ -11,7 +11,8 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 /// The typed lines that wait: a person types one at a time, a paste has several.
 const WAITING_LINES: usize = 16;
 
-/// Reads stdin on a thread of its own, since reading a terminal blocks. The thread ends with the program.
+/// Reads stdin on a thread of its own, since reading a terminal blocks. The thread ends with the
+/// program.
 #[derive(Debug)]
 pub(crate) struct TypedLines {
     /// `None` stands for the end of the input: on a terminal, Ctrl-D.
@@ -25,13 +26,14 @@ impl TypedLines {
         Self { lines }
     }
 
-    /// Returns the next line, or `None` if stdin has ended. Dropping the future loses no line. On a terminal more lines may
-    /// follow after a `None`: Ctrl-D ends the input only once.
+    /// Returns the next line, or `None` if stdin has ended. Dropping the future loses no line. On a
+    /// terminal more lines may follow after a `None`: Ctrl-D ends the input only once.
     pub(crate) async fn next(&mut self) -> Option<String> {
         self.lines.recv().await.flatten()
     }
 
-    /// Drops what was typed so far, so that it cannot answer a question that the person had not seen.
+    /// Drops what was typed so far, so that it cannot answer a question that the person had not
+    /// seen.
     pub(crate) fn forget_typed(&mut self) {
         let _ = tcflush(rustix::stdio::stdin(), QueueSelector::IFlush);
         while self.lines.try_recv().is_ok() {}

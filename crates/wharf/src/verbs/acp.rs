@@ -1,4 +1,5 @@
-//! `wharf acp`: the bridge that an editor starts as its agent, on stdin and stdout. Its sessions are the host's.
+//! `wharf acp`: the bridge that an editor starts as its agent, on stdin and stdout. Its sessions
+//! are the host's.
 
 use anyhow::Context;
 use clap::Args;
@@ -12,14 +13,16 @@ pub(crate) struct AcpVerb {
     /// Which agent [default: the host's default].
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
-    /// Join this session: the client's `session/new` gives this one. Its id, a part of it, its label, or `.` for the one of
-    /// the current directory.
+    /// Join this session: the client's `session/new` gives this one. Its id, a part of it, its
+    /// label, or `.` for the one of the current directory.
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Run the agent itself in this terminal, with the arguments after `--`: editors do so for a login.
+    /// Run the agent itself in this terminal, with the arguments after `--`: editors do so for a
+    /// login.
     #[arg(long)]
     in_terminal: bool,
-    /// With --in-terminal: a variable that keeps the value it has here, whatever the configuration says.
+    /// With --in-terminal: a variable that keeps the value it has here, whatever the configuration
+    /// says.
     #[arg(long, value_name = "NAME", requires = "in_terminal")]
     keep_env: Vec<String>,
     #[arg(last = true, value_name = "ARGUMENT", requires = "in_terminal")]

@@ -103,7 +103,8 @@ fn adapter_state(adapter: &AdapterDescription) -> (&'static str, TextStyle) {
     }
 }
 
-/// Returns the next step for the user, if there is one: how to install the agent, to log it in, or to repair it.
+/// Returns the next step for the user, if there is one: how to install the agent, to log it in, or
+/// to repair it.
 fn next_step(adapter: &AdapterDescription) -> Option<String> {
     if !adapter.installed {
         return adapter.install_hint.as_ref().map(|hint| format!("install: {hint}"));
@@ -114,8 +115,8 @@ fn next_step(adapter: &AdapterDescription) -> Option<String> {
     adapter.missing.first().cloned()
 }
 
-/// Imports a registry file as manifests. It works on files, so no host is needed; a running host sees them at the next
-/// start of an agent.
+/// Imports a registry file as manifests. It works on files, so no host is needed; a running host
+/// sees them at the next start of an agent.
 fn import_registry(
     global: &GlobalOptions,
     file: &Path,

@@ -18,10 +18,11 @@ use crate::{output, session_ref};
 pub(crate) struct AnswerVerb {
     /// The session, or the number of an ask (as `wharf asks` shows), or both: SESSION/ASK.
     id: String,
-    /// The answer: allow (y), always or deny (n), or its number, id or name; cancel gives none [default: show the ask, and
-    /// read the answer from the terminal].
+    /// The answer: allow (y), always or deny (n), or its number, id or name; cancel gives none
+    /// [default: show the ask, and read the answer from the terminal].
     option: Option<String>,
-    /// The values of a form, each as NAME=VALUE (with `accept`) [default: they are asked for on the terminal].
+    /// The values of a form, each as NAME=VALUE (with `accept`) [default: they are asked for on the
+    /// terminal].
     #[arg(value_name = "NAME=VALUE")]
     values: Vec<String>,
     /// The content of a form, as a JSON object (with `accept`).
@@ -57,7 +58,8 @@ pub(crate) async fn run(global: &GlobalOptions, verb: AnswerVerb) -> anyhow::Res
     Ok(Exit::Ok)
 }
 
-/// Adds the values of a form to its acceptance: those that were given, or those that the person at the terminal types.
+/// Adds the values of a form to its acceptance: those that were given, or those that the person at
+/// the terminal types.
 fn add_values(
     asked: &AnswerableAsk,
     choice: AskChoice,

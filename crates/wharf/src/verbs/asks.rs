@@ -116,7 +116,8 @@ impl AskOfSession {
         format!("{}/{}", self.name, self.ask.id())
     }
 
-    /// Returns the ask with its subject and answers for a person, or as one line of columns for a program.
+    /// Returns the ask with its subject and answers for a person, or as one line of columns for a
+    /// program.
     pub(crate) fn to_lines(&self, screen: Screen) -> Vec<String> {
         let since = self.ask.0.opened_at.as_deref().unwrap_or_default();
         if !screen.terminal {

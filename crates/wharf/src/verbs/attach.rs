@@ -1,5 +1,5 @@
-//! `wharf attach` and `wharf` alone: the full-screen client. `wharf chat` and `wharf attach --plain`: a conversation, line by
-//! line.
+//! `wharf attach` and `wharf` alone: the full-screen client. `wharf chat` and `wharf attach
+//! --plain`: a conversation, line by line.
 
 use clap::{Args, Subcommand};
 use wharf_api::{SessionInfo, SpawnedSession};
@@ -40,7 +40,8 @@ pub(crate) struct AttachVerb {
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatVerb {
-    /// A session, or an agent: it is started in this directory [default: the newest session of this directory].
+    /// A session, or an agent: it is started in this directory [default: the newest session of this
+    /// directory].
     #[arg(value_name = "AGENT|SESSION")]
     target: Option<String>,
 }
@@ -85,7 +86,8 @@ async fn run_chat(global: &GlobalOptions, verb: ChatVerb) -> anyhow::Result<Exit
     Chat::new(&client, session, name, global.screen()).run(&mut signals).await
 }
 
-/// Returns the session that is meant, or a new one of the agent that is named. A session's label goes before an agent's name.
+/// Returns the session that is meant, or a new one of the agent that is named. A session's label
+/// goes before an agent's name.
 pub(crate) async fn choose_session(
     client: &HostClient,
     target: Option<&str>,

@@ -1,5 +1,6 @@
-//! The hidden command that looks after a turn that its terminal has left: it answers the agent's questions as the verb was
-//! told to, ends the turn when its time is up, and ends the session afterwards. It goes on over restarts of the host.
+//! The hidden command that looks after a turn that its terminal has left: it answers the agent's
+//! questions as the verb was told to, ends the turn when its time is up, and ends the session
+//! afterwards. It goes on over restarts of the host.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -21,8 +22,8 @@ use crate::{output, session_ref};
 
 pub(crate) const ATTEND_COMMAND: &str = "__attend";
 
-/// How long a host may be away, or refuse all calls, before the turn is given up: it was stopped for
-/// good.
+/// How long a host may be away, or refuse all calls, before the turn is given up: it was stopped
+/// for good.
 const MAX_ABSENCE: Duration = Duration::from_secs(24 * 60 * 60);
 /// The delay between two attempts to reach a host that is away: short at first, as for a restart.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
@@ -136,7 +137,8 @@ impl AttendedTurn {
         let mut retry = Retry::new();
         loop {
             let began = Instant::now();
-            // A host of another version understands these requests, too: an upgrade must not leave the turn alone.
+            // A host of another version understands these requests, too: an upgrade must not leave
+            // the turn alone.
             let watched = match global.connect_if_running().await {
                 Ok(client) => self.watch(&client, time_is_up_at, &mut signals).await,
                 Err(error) => Err(error),
@@ -229,7 +231,8 @@ impl Retry {
         }
     }
 
-    /// Waits before the next attempt. Fails if that would fail again: the host refuses it for good, or was deleted with its state.
+    /// Waits before the next attempt. Fails if that would fail again: the host refuses it for good,
+    /// or was deleted with its state.
     async fn pause(&mut self, error: anyhow::Error, global: &GlobalOptions) -> anyhow::Result<()> {
         let is_deleted = || {
             !global.is_remote().unwrap_or(true) && global.state_dir().is_ok_and(|dir| !dir.exists())
@@ -249,8 +252,8 @@ fn is_cut_by_stop(end: &WatchEnd) -> bool {
     matches!(end, WatchEnd::Turn(reason) if reason == "host_shutdown")
 }
 
-/// Waits for a signal that ends this process while no turn can be watched. SIGHUP is not one: there is
-/// no terminal to lose.
+/// Waits for a signal that ends this process while no turn can be watched. SIGHUP is not one: there
+/// is no terminal to lose.
 async fn wait_for_end_signal(signals: &mut Signals) {
     while signals.next().await == TurnSignal::HangUp {}
 }
@@ -263,8 +266,8 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<E
     super::block_on(turn.attend(&global))
 }
 
-/// Leaves the turn running as the person asked for, or because the terminal is gone: in a process of its own, or in this one
-/// if there can be no other.
+/// Leaves the turn running as the person asked for, or because the terminal is gone: in a process
+/// of its own, or in this one if there can be no other.
 pub(crate) async fn leave_running(
     global: &GlobalOptions,
     turn: &AttendedTurn,

@@ -106,7 +106,8 @@ fn file_table(list: &ChangedFileList) -> TextTable {
     table
 }
 
-/// Returns the tab-separated line of a file. The columns are part of the interface: see docs/cli.md.
+/// Returns the tab-separated line of a file. The columns are part of the interface: see
+/// docs/cli.md.
 fn plain_file(file: &ChangedFile) -> String {
     let added = file.added.to_string();
     let removed = file.removed.to_string();
@@ -143,7 +144,8 @@ async fn show_diffs(
     Ok(Exit::Ok)
 }
 
-/// Reads the diffs of completed tool calls, of one turn or of all. Those of other tool calls are intentions (rule 13.10).
+/// Reads the diffs of completed tool calls, of one turn or of all. Those of other tool calls are
+/// intentions (rule 13.10).
 async fn read_diffs(
     client: &HostClient,
     path: &str,

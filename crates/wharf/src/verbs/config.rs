@@ -19,7 +19,8 @@ pub(crate) struct ConfigVerb {
 
 #[derive(Debug, Subcommand)]
 enum ConfigAction {
-    /// List every setting, its value and its source: those of the running host, else those that a host would have.
+    /// List every setting, its value and its source: those of the running host, else those that a
+    /// host would have.
     List {
         /// Only those that are not defaults.
         #[arg(long)]

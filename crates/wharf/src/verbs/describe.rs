@@ -1,4 +1,5 @@
-//! `wharf rename`, `wharf label`, `wharf archive`: change the description of a session; and `wharf fork`, which copies it.
+//! `wharf rename`, `wharf label`, `wharf archive`: change the description of a session; and `wharf
+//! fork`, which copies it.
 
 use clap::{Args, Subcommand};
 use wharf_api::{ForkArgs, OnLabelChange, SessionInfo, SessionPatch};

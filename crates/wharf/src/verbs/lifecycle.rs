@@ -94,7 +94,8 @@ pub(crate) async fn run_kill(global: &GlobalOptions, verb: KillVerb) -> anyhow::
     kill_sessions(&client, &sessions, global.screen()).await
 }
 
-/// Kills the sessions at the same time, since each may take seconds. All are tried; the first error decides the exit code.
+/// Kills the sessions at the same time, since each may take seconds. All are tried; the first error
+/// decides the exit code.
 async fn kill_sessions(
     client: &HostClient,
     sessions: &[SessionInfo],

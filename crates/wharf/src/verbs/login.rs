@@ -1,4 +1,5 @@
-//! `wharf login`: runs an agent's own login in this terminal, and checks that the agent then opens a session.
+//! `wharf login`: runs an agent's own login in this terminal, and checks that the agent then opens
+//! a session.
 
 mod acp_child;
 mod method;
@@ -21,7 +22,8 @@ pub(crate) struct LoginVerb {
     /// Which agent; see: wharf agents.
     #[arg(value_name = "AGENT")]
     agent: String,
-    /// Which of the agent's ways to log in, by its id or name [default: the only one, else you are asked].
+    /// Which of the agent's ways to log in, by its id or name [default: the only one, else you are
+    /// asked].
     #[arg(long, value_name = "METHOD")]
     method: Option<String>,
 }
@@ -47,7 +49,8 @@ pub(crate) async fn run(global: &GlobalOptions, verb: LoginVerb) -> anyhow::Resu
                 .authenticate(&chosen.id)
                 .await
                 .map_err(|failure| failed(adapter, &failure))?;
-            // The same connection: the host repeats the login for later processes of this connection only.
+            // The same connection: the host repeats the login for later processes of this
+            // connection only.
             check_login(&mut agent, adapter).await
         }
         LoginKind::Terminal { arguments, env } => {

@@ -1,4 +1,5 @@
-//! `wharf mcp`: MCP on stdin and stdout, as an MCP client starts it. The host speaks MCP; this program carries the lines.
+//! `wharf mcp`: MCP on stdin and stdout, as an MCP client starts it. The host speaks MCP; this
+//! program carries the lines.
 
 use anyhow::Context;
 use clap::Args;

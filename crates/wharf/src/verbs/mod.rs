@@ -54,7 +54,8 @@ pub(crate) fn block_on(verb: impl Future<Output = anyhow::Result<Exit>>) -> anyh
         .enable_all()
         .build()
         .context("starting the runtime")?;
-    // A boxed future has the same type for every verb, so that the runtime's loop is compiled only once.
+    // A boxed future has the same type for every verb, so that the runtime's loop is compiled only
+    // once.
     let verb: Pin<Box<dyn Future<Output = anyhow::Result<Exit>> + '_>> = Box::pin(verb);
     runtime.block_on(verb)
 }

@@ -108,9 +108,9 @@ pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Res
     watch_turn(global, &verb, turn, queue_place(&prompted), from, signals).await
 }
 
-/// Returns the session with this label and agent, which is started if there is none, and brought back
-/// if it was killed. The host decides in one step, among the sessions of the workspace that the
-/// current directory belongs to (rule 14.10).
+/// Returns the session with this label and agent, which is started if there is none, and brought
+/// back if it was killed. The host decides in one step, among the sessions of the workspace that
+/// the current directory belongs to (rule 14.10).
 async fn find_or_start(
     client: &HostClient,
     label: &str,
@@ -143,7 +143,8 @@ async fn find_or_start(
     client.fetch_json(&resume).await
 }
 
-/// Watches the prompt's turn, which may have to wait at this place in the queue, and reports its end.
+/// Watches the prompt's turn, which may have to wait at this place in the queue, and reports its
+/// end.
 async fn watch_turn(
     global: &GlobalOptions,
     verb: &PromptVerb,
@@ -180,7 +181,8 @@ async fn watch_turn(
     Ok(TurnReport::read(turn).await.print(turn, &end, format, screen).await)
 }
 
-/// Waits until the agent of a resumed session runs. Returns false if it did not start, which ends the prompt.
+/// Waits until the agent of a resumed session runs. Returns false if it did not start, which ends
+/// the prompt.
 async fn wait_until_running(
     client: &HostClient,
     session: &str,
@@ -207,8 +209,8 @@ async fn wait_until_running(
     Ok(false)
 }
 
-/// Replaces the message of a refusal by one that says what can be done, with the session's `name` for hints. `busy_advice` is
-/// for a session whose turn runs.
+/// Replaces the message of a refusal by one that says what can be done, with the session's `name`
+/// for hints. `busy_advice` is for a session whose turn runs.
 pub(super) fn explain_refusal(
     error: anyhow::Error,
     session: &str,

@@ -154,8 +154,8 @@ fn format_queue(screen: Screen, queue: &[QueueEntry]) -> Vec<String> {
     table.to_lines(screen)
 }
 
-/// Returns the id of the prompt that `meant` names. A whole id is returned even if it is not in the queue, so that the
-/// host can answer that the prompt has started.
+/// Returns the id of the prompt that `meant` names. A whole id is returned even if it is not in the
+/// queue, so that the host can answer that the prompt has started.
 async fn find_prompt(client: &HostClient, session: &str, meant: &str) -> anyhow::Result<String> {
     let QueueList { queue } = client
         .send_call(&HostCall::get(url_path(&["sessions", session, "queue"])))

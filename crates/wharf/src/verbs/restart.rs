@@ -1,4 +1,5 @@
-//! `wharf restart`: stops the host in order and starts it again, in the way in which it was started. Agents go on meanwhile.
+//! `wharf restart`: stops the host in order and starts it again, in the way in which it was
+//! started. Agents go on meanwhile.
 
 use std::net::SocketAddr;
 

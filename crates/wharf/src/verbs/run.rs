@@ -32,7 +32,8 @@ pub(crate) struct RunVerb {
     /// Go on with the newest session of this directory, or with the newest of AGENT here.
     #[arg(short = 'c', long = "continue", conflicts_with_all = ["label", "cwd", "workspace", "add_dir", "mode", "option"])]
     go_on: bool,
-    /// Leave the session running afterwards. Otherwise its agent is ended; its history stays either way.
+    /// Leave the session running afterwards. Otherwise its agent is ended; its history stays either
+    /// way.
     #[arg(short, long)]
     keep: bool,
     /// Send the prompt, print the session's id, and leave the turn running without this terminal.
@@ -98,7 +99,8 @@ pub(crate) async fn run(global: &GlobalOptions, mut verb: RunVerb) -> anyhow::Re
     if text.is_none() {
         return keep_started(&client, &session, &adapter, global, &mut signals).await;
     }
-    // There is no prompt if the agent ended before it was accepted; the watch then ends with the session.
+    // There is no prompt if the agent ended before it was accepted; the watch then ends with the
+    // session.
     let prompt = started.prompt_id.unwrap_or_default();
     let name = session_ref::find_hint_name(&client, &started.session).await;
     let turn = WatchedTurn {
@@ -111,7 +113,8 @@ pub(crate) async fn run(global: &GlobalOptions, mut verb: RunVerb) -> anyhow::Re
     watch_and_leave(global, &verb, turn, (StreamStart::Beginning, true), &mut signals).await
 }
 
-/// Waits until the agent of a session without a prompt has started, and prints the id of the session.
+/// Waits until the agent of a session without a prompt has started, and prints the id of the
+/// session.
 async fn keep_started(
     client: &HostClient,
     session: &str,
@@ -133,7 +136,8 @@ async fn keep_started(
     }
 }
 
-/// Sends the prompt to the newest session of this directory, and leaves the session as it was found.
+/// Sends the prompt to the newest session of this directory, and leaves the session as it was
+/// found.
 async fn continue_session(global: &GlobalOptions, mut verb: RunVerb) -> anyhow::Result<Exit> {
     let mut words: Vec<String> = verb.adapter.take().into_iter().collect();
     words.append(&mut verb.words);
@@ -236,7 +240,8 @@ async fn detach(
     Ok(Exit::Ok)
 }
 
-/// Ends the session as its turn ended, unless it is kept, and says so. With `quiet` there is no note about it.
+/// Ends the session as its turn ended, unless it is kept, and says so. With `quiet` there is no
+/// note about it.
 async fn report_leaving(turn: WatchedTurn<'_>, end: Option<&WatchEnd>, keep: bool, quiet: bool) {
     let name = turn.name;
     if keep {
@@ -259,8 +264,8 @@ fn describe_kept(turn: WatchedTurn<'_>) -> String {
     format!("kept as {}; go on with: wharf prompt {} TEXT", turn.session, turn.name)
 }
 
-/// Ends the session as its turn ended. Returns false if it has ended or ends by itself: its history shall show the true
-/// reason.
+/// Ends the session as its turn ended. Returns false if it has ended or ends by itself: its history
+/// shall show the true reason.
 pub(super) async fn leave_session(
     turn: WatchedTurn<'_>,
     end: Option<&WatchEnd>,
@@ -333,8 +338,8 @@ async fn build_spawn_args(
     Ok(args)
 }
 
-/// Returns the arguments of a session of this agent in the current directory. On another machine it is for the workspace that is
-/// used there.
+/// Returns the arguments of a session of this agent in the current directory. On another machine it
+/// is for the workspace that is used there.
 pub(super) async fn build_plain_spawn(
     client: &HostClient,
     adapter: &str,
@@ -357,7 +362,8 @@ fn option_value(text: &str) -> Value {
     }
 }
 
-/// Returns the variables that the agent may get (rule 8.7): the path, the locale, and those that its adapter names.
+/// Returns the variables that the agent may get (rule 8.7): the path, the locale, and those that
+/// its adapter names.
 async fn collect_environment(client: &HostClient, adapter: &str) -> BTreeMap<String, String> {
     let known = super::agents::list_adapters(client).await.unwrap_or_default();
     let wanted = known

@@ -23,7 +23,8 @@ const MAX_PAGE_HITS: usize = 100;
 
 #[derive(Debug, Args)]
 pub(crate) struct SearchVerb {
-    /// Words that must all occur. The last one may be the beginning of a word; words in double quotes follow one another.
+    /// Words that must all occur. The last one may be the beginning of a word; words in double
+    /// quotes follow one another.
     #[arg(required = true, value_name = "WORDS")]
     words: Vec<String>,
     /// Only sessions of this agent.
@@ -95,7 +96,8 @@ pub(crate) async fn run(global: &GlobalOptions, verb: SearchVerb) -> anyhow::Res
     Ok(Exit::Ok)
 }
 
-/// Reads pages until there are enough hits. A page may have few hits, or none, and yet be followed by others.
+/// Reads pages until there are enough hits. A page may have few hits, or none, and yet be followed
+/// by others.
 async fn search(
     client: &HostClient,
     verb: &SearchVerb,
@@ -172,7 +174,8 @@ async fn short_ids(client: &HostClient) -> anyhow::Result<HashMap<String, String
     Ok(sessions.iter().map(|session| session.id.clone()).zip(ids).collect())
 }
 
-/// Returns a hit for a person: the place in one line, and the snippet with its matches marked below it.
+/// Returns a hit for a person: the place in one line, and the snippet with its matches marked below
+/// it.
 fn format_hit(screen: Screen, hit: &SearchHit, id: &str, now: u64) -> String {
     let place = match hit.workspace_slug.as_str() {
         "default" | "" => String::new(),

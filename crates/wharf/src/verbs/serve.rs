@@ -43,7 +43,8 @@ pub(crate) struct ServeVerb {
     /// A PEM file with the certificate's private key.
     #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
-    /// Listen on other addresses than this machine's own without TLS: tokens and sessions can be read on the way.
+    /// Listen on other addresses than this machine's own without TLS: tokens and sessions can be
+    /// read on the way.
     #[arg(long)]
     insecure_no_tls: bool,
     /// The agent of clients that name none [default: demo].
@@ -55,10 +56,12 @@ pub(crate) struct ServeVerb {
     /// A directory with manifests of agents, besides `adapters` beside the configuration file.
     #[arg(long, value_name = "DIR")]
     adapters: Option<PathBuf>,
-    /// The authentication of TCP connections: `token`, or `none` for old amux clients on a machine of your own.
+    /// The authentication of TCP connections: `token`, or `none` for old amux clients on a machine
+    /// of your own.
     #[arg(long, value_name = "HOW")]
     auth: Option<Auth>,
-    /// End a session that no client has been attached to for so long (amux's name for `session.idle_ttl`).
+    /// End a session that no client has been attached to for so long (amux's name for
+    /// `session.idle_ttl`).
     #[arg(long, value_name = "N")]
     session_ttl_seconds: Option<u64>,
     /// How many turns an amux client that comes late is shown: `unbounded`, 0 or more.
@@ -67,7 +70,8 @@ pub(crate) struct ServeVerb {
     /// How lines of the host's own output look: `text`, or `json` for programs [default: text].
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
-    /// Write the host's own log to this file instead of stderr; at 8 MiB it becomes FILE.1, of which three are kept.
+    /// Write the host's own log to this file instead of stderr; at 8 MiB it becomes FILE.1, of
+    /// which three are kept.
     #[arg(long, value_name = "FILE")]
     log_file: Option<PathBuf>,
     /// How the host was started: `background`, or `service:NAME`. For `wharf restart`.
@@ -79,7 +83,8 @@ pub(crate) struct ServeVerb {
 }
 
 impl ServeVerb {
-    /// Returns true if the configuration file has to be there. A service always names its file, which may be made later.
+    /// Returns true if the configuration file has to be there. A service always names its file,
+    /// which may be made later.
     fn requires_file(&self, global: &GlobalOptions) -> bool {
         let is_service = self.started_as.as_deref().is_some_and(|how| how.starts_with("service:"));
         global.config_file().is_some() && !is_service
@@ -242,15 +247,17 @@ fn build_config_from(
         .context("finding the log file")?;
     config.insecure_no_tls = serve.insecure_no_tls;
     config.process = describe_process(serve.started_as.as_deref());
-    // A program that starts a host in the foreground may count on an address that it knows (rule 11.5).
+    // A program that starts a host in the foreground may count on an address that it knows (rule
+    // 11.5).
     config.takes_free_port =
         config.process.started_as != StartKind::Foreground || global.screen().terminal;
     config.check_agents()?;
     Ok(config)
 }
 
-/// Refuses settings that a host with these arguments, from `serve` on, could not start with. `variables` are those of the
-/// host's environment, `own` is the address of the running host in whose place it starts.
+/// Refuses settings that a host with these arguments, from `serve` on, could not start with.
+/// `variables` are those of the host's environment, `own` is the address of the running host in
+/// whose place it starts.
 pub(super) fn check_start(
     arguments: &[String],
     variables: &[(String, String)],
@@ -289,7 +296,8 @@ fn describe_process(started_as: Option<&str>) -> HostProcess {
     HostProcess { started_as, service, arguments: arguments.collect() }
 }
 
-/// Adds the flags to the sources, so that each counts before the file and the environment, also after a reload.
+/// Adds the flags to the sources, so that each counts before the file and the environment, also
+/// after a reload.
 fn add_flags(sources: &mut ConfigSources, serve: &ServeVerb) -> anyhow::Result<()> {
     if serve.host.is_some() || serve.port.is_some() {
         let address = join_address(&sources.load()?.listen, serve.host.as_deref(), serve.port)?;
@@ -409,10 +417,12 @@ macro_rules! init_log {
     }};
 }
 
-/// Starts the host's log, on stderr or in a file. It never holds prompts, output of agents or tokens.
+/// Starts the host's log, on stderr or in a file. It never holds prompts, output of agents or
+/// tokens.
 fn start_log(config: &Config, colours: bool) -> anyhow::Result<SetLogFilter> {
     let filter = parse_log_filter(&config.log_level)?;
-    // The subscriber would report its errors with `eprintln!`, which panics if stderr cannot be written.
+    // The subscriber would report its errors with `eprintln!`, which panics if stderr cannot be
+    // written.
     let output = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)

@@ -17,7 +17,8 @@ use crate::output;
 use crate::start_check::RunningHost;
 use manager::{ServiceManager, ServiceSpec};
 
-/// How long the host of a new service may take to answer: it opens every log of a large state directory first.
+/// How long the host of a new service may take to answer: it opens every log of a large state
+/// directory first.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 const START_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -43,7 +44,8 @@ enum ServiceAction {
         /// Stop a host that runs already; its agents go on, and the service takes them over.
         #[arg(long)]
         replace: bool,
-        /// Keep it running after you log out, and start it at boot (systemd: loginctl enable-linger).
+        /// Keep it running after you log out, and start it at boot (systemd: loginctl
+        /// enable-linger).
         #[arg(long)]
         linger: bool,
     },

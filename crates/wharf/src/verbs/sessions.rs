@@ -20,7 +20,8 @@ use json_fields::JsonFields;
 
 #[derive(Debug, Args)]
 pub(crate) struct SessionsVerb {
-    /// Ended and archived sessions too, not only those that live, wake at the next prompt or failed to.
+    /// Ended and archived sessions too, not only those that live, wake at the next prompt or failed
+    /// to.
     #[arg(short, long)]
     all: bool,
     /// Go on and show every change.
@@ -35,8 +36,8 @@ pub(crate) struct SessionsVerb {
     /// Only sessions of this workspace.
     #[arg(long, value_name = "SLUG")]
     workspace: Option<String>,
-    /// Only sessions with this value: attention, turn, status, agent, workspace, label, archived, alive, since (2d, or a
-    /// time) or before. Can be repeated; all have to hold.
+    /// Only sessions with this value: attention, turn, status, agent, workspace, label, archived,
+    /// alive, since (2d, or a time) or before. Can be repeated; all have to hold.
     #[arg(short, long, value_name = "KEY=VALUE")]
     filter: Vec<SessionFilter>,
     /// Only the ids, one per line.
@@ -45,8 +46,8 @@ pub(crate) struct SessionsVerb {
     /// These columns, with commas: id,state,title.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', conflicts_with = "json")]
     format: Vec<SessionColumn>,
-    /// The JSON of the host: `{"sessions":[…]}`; with --watch one session per line. With fields (id,title,attention) only these
-    /// members of each session.
+    /// The JSON of the host: `{"sessions":[…]}`; with --watch one session per line. With fields
+    /// (id,title,attention) only these members of each session.
     #[arg(long, value_name = "FIELDS", num_args = 0..=1, default_missing_value = "")]
     json: Option<JsonFields>,
 }
@@ -60,7 +61,8 @@ impl SessionsVerb {
         is_listed && self.is_selected(session)
     }
 
-    /// Returns true if the options select this session when ended and archived ones are listed, too.
+    /// Returns true if the options select this session when ended and archived ones are listed,
+    /// too.
     fn is_selected(&self, session: &SessionInfo) -> bool {
         let is = |wanted: &Option<String>, value: &str| {
             wanted.as_deref().is_none_or(|wanted| wanted == value)
@@ -106,7 +108,8 @@ impl SessionsVerb {
     }
 }
 
-/// Returns true if the list shows the session by default: it lives, sleeps or could not come back, and is not archived.
+/// Returns true if the list shows the session by default: it lives, sleeps or could not come back,
+/// and is not archived.
 fn is_current(session: &SessionInfo) -> bool {
     let can_go_on = session.status.is_alive()
         || session_state::is_asleep(session)
@@ -114,7 +117,8 @@ fn is_current(session: &SessionInfo) -> bool {
     can_go_on && !session.archived
 }
 
-/// Returns the place of a session in the list: those that need a person first, the newest first among equals.
+/// Returns the place of a session in the list: those that need a person first, the newest first
+/// among equals.
 fn sort_key(session: &SessionInfo) -> (u8, std::cmp::Reverse<&str>) {
     let urgency = match session.attention.as_ref().map(|attention| &attention.state) {
         Some(AttentionState::NeedsAnswer) => 0,
@@ -167,8 +171,8 @@ pub(crate) async fn run(global: &GlobalOptions, verb: SessionsVerb) -> anyhow::R
     Ok(Exit::Ok)
 }
 
-/// Returns how many sessions the list leaves out that the options select otherwise, and how to see them. An archived session
-/// counts as archived alone.
+/// Returns how many sessions the list leaves out that the options select otherwise, and how to see
+/// them. An archived session counts as archived alone.
 fn count_left_out(verb: &SessionsVerb, all: &[&SessionInfo]) -> Option<String> {
     let left_out = || {
         all.iter()

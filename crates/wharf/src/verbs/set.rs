@@ -1,4 +1,5 @@
-//! `wharf set`: the mode, model and options of a session's agent, and the values that can be chosen.
+//! `wharf set`: the mode, model and options of a session's agent, and the values that can be
+//! chosen.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +17,9 @@ use crate::{output, session_ref};
 
 #[derive(Debug, Args)]
 pub(crate) struct SetVerb {
-    /// `[ID] mode [VALUE]`, `[ID] model [VALUE]` or `[ID] option [NAME [VALUE]]`. Without a value the choices are listed. The
-    /// ID may be left out for the newest session of the current directory.
+    /// `[ID] mode [VALUE]`, `[ID] model [VALUE]` or `[ID] option [NAME [VALUE]]`. Without a value
+    /// the choices are listed. The ID may be left out for the newest session of the current
+    /// directory.
     #[arg(value_name = "ID|SETTING")]
     words: Vec<String>,
     /// The JSON of the host: all settings, and the values that can be chosen.
@@ -130,7 +132,8 @@ fn to_change(
     })
 }
 
-/// Returns the id of a value, which may be named by its id or its name. If the agent tells no values, the host decides.
+/// Returns the id of a value, which may be named by its id or its name. If the agent tells no
+/// values, the host decides.
 fn find_value(setting: &str, all: &[ChoiceValue], value: &str) -> Result<String, Failure> {
     let exact = all.iter().find(|choice| choice.id == value);
     let found = exact.or_else(|| all.iter().find(|choice| choice.name.eq_ignore_ascii_case(value)));

@@ -60,7 +60,8 @@ fn session_rows(screen: Screen, session: &SessionInfo) -> Vec<(&'static str, Str
     let rows = [
         ("id", session.id.clone(), TextStyle::Strong),
         ("state", word.to_owned(), style),
-        // One word for a person: the status of a sleeping session is that of its last agent, which says nothing about it.
+        // One word for a person: the status of a sleeping session is that of its last agent, which
+        // says nothing about it.
         (
             "status",
             if screen.terminal { String::new() } else { session.status.to_string() },
@@ -161,8 +162,8 @@ fn describe_keeper(keeper: &KeeperInfo) -> String {
     format!("{time} without a host, up to {output} of output, by Wharf {}", keeper.version)
 }
 
-/// Returns a figure with a unit for a person, or the plain number (bytes, milliseconds) for a program. Empty if the session
-/// is not measured.
+/// Returns a figure with a unit for a person, or the plain number (bytes, milliseconds) for a
+/// program. Empty if the session is not measured.
 fn resource_figure(
     screen: Screen,
     session: &SessionInfo,

@@ -1,4 +1,5 @@
-//! `wharf stop`: stops the host, and waits until its process has ended. It asks before it cuts turns.
+//! `wharf stop`: stops the host, and waits until its process has ended. It asks before it cuts
+//! turns.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,8 @@ use crate::exit::{Exit, Failure};
 use crate::global::GlobalOptions;
 use crate::output;
 
-/// An agent may take five seconds to end, and its child processes as well; logs are synced after that.
+/// An agent may take five seconds to end, and its child processes as well; logs are synced after
+/// that.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 const FIRST_POLL_DELAY: Duration = Duration::from_millis(5);
 const MAX_POLL_DELAY: Duration = Duration::from_millis(100);
@@ -114,7 +116,8 @@ pub(super) fn print_kept_agents(global: &GlobalOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Stops the host and waits until its process has ended. Returns its pid, unless the host does not tell it.
+/// Stops the host and waits until its process has ended. Returns its pid, unless the host does not
+/// tell it.
 pub(super) async fn stop_and_wait(
     client: &HostClient,
     agents: StopAgents,

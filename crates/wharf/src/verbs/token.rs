@@ -1,5 +1,6 @@
-//! `wharf token`: creates, lists and revokes tokens. It works on the file in the state directory, so no host is needed; a
-//! running host sees the change within a second. Only a host can make login codes for the web page.
+//! `wharf token`: creates, lists and revokes tokens. It works on the file in the state directory,
+//! so no host is needed; a running host sees the change within a second. Only a host can make login
+//! codes for the web page.
 
 use std::path::Path;
 
@@ -38,7 +39,8 @@ enum TokenAction {
 
 #[derive(Debug, Args)]
 struct Create {
-    /// The rights: to see (observer), to work in sessions (controller), to change the host too (admin).
+    /// The rights: to see (observer), to work in sessions (controller), to change the host too
+    /// (admin).
     #[arg(long, value_name = "ROLE", value_parser = role_parser())]
     role: Access,
     /// A note of who or what it is for.
@@ -50,7 +52,8 @@ struct Create {
     /// How long it lasts: 30m, 8h, 7d [default: until it is revoked].
     #[arg(long, value_name = "TIME")]
     ttl: Option<Duration>,
-    /// The person that it belongs to: owner, or the label or id of another token [default: a person of its own].
+    /// The person that it belongs to: owner, or the label or id of another token [default: a person
+    /// of its own].
     #[arg(long, value_name = "NAME")]
     person: Option<String>,
     /// Print one JSON object: id, token, role, and what else it was made with.

@@ -22,7 +22,8 @@ const UNKNOWN: &str = "unknown";
 
 #[derive(Debug, Args)]
 pub(crate) struct UsageVerb {
-    /// The turns of this session; `.` is the newest of the current directory [default: all sessions].
+    /// The turns of this session; `.` is the newest of the current directory [default: all
+    /// sessions].
     id: Option<String>,
     /// Only sessions of this agent.
     #[arg(long, value_name = "NAME", conflicts_with = "id")]
@@ -288,7 +289,8 @@ fn plain_usage(usage: Option<&TokenUsage>) -> [String; 6] {
     ]
 }
 
-/// Returns the tab-separated line of a session. The columns are part of the interface: see docs/cli.md.
+/// Returns the tab-separated line of a session. The columns are part of the interface: see
+/// docs/cli.md.
 fn plain_session(session: &UsageOfSession) -> String {
     let usage = plain_usage(session.usage.as_ref());
     let (used, size) = session
@@ -301,7 +303,8 @@ fn plain_session(session: &UsageOfSession) -> String {
     join_with_tabs(front.into_iter().chain(usage.iter().map(String::as_str)).chain(back))
 }
 
-/// Returns the tab-separated line of a turn. The columns are part of the interface: see docs/cli.md.
+/// Returns the tab-separated line of a turn. The columns are part of the interface: see
+/// docs/cli.md.
 fn plain_turn(number: usize, turn: &TurnInfo) -> String {
     let usage = plain_usage(turn.usage.as_ref());
     let number = number.to_string();

@@ -1,5 +1,5 @@
-//! Which agent process a connection uses (rule 12.15): `wharf acp --session`, requests without a session, and returns to
-//! a host that was restarted.
+//! Which agent process a connection uses (rule 12.15): `wharf acp --session`, requests without a
+//! session, and returns to a host that was restarted.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Agents described by a manifest: which settings reach them, and which spawns are refused before a session is created
-//! (rule 8.7).
+//! Agents described by a manifest: which settings reach them, and which spawns are refused before a
+//! session is created (rule 8.7).
 
 use std::fs;
 
@@ -29,7 +29,8 @@ fn format_manifest(name: &str, bin: &str, more: &str) -> String {
 
 const ACP_FRONT_MATTER: &str = "protocol: acp\nacp: ACP.md\n";
 
-/// Starts a host whose user has these manifests: name, program (the scripted agent if empty) and front matter.
+/// Starts a host whose user has these manifests: name, program (the scripted agent if empty) and
+/// front matter.
 fn start_with_manifests(
     options: HostOptions,
     manifests: &[(&str, &str, &str)],
@@ -370,7 +371,8 @@ async fn a_session_that_is_idle_for_as_long_as_its_manifest_says_sleeps_and_wake
     Ok(())
 }
 
-/// Whether a client asks about the agent or starts a session, an agent that is not installed has one code.
+/// Whether a client asks about the agent or starts a session, an agent that is not installed has
+/// one code.
 #[tokio::test]
 async fn agent_that_is_not_installed_has_the_same_code_for_initialize_and_session_new() -> Result<()>
 {

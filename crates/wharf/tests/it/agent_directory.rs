@@ -1,4 +1,5 @@
-//! An agent runs in its session's directory, where many agents read a project's settings (rules 2.2, 3.2).
+//! An agent runs in its session's directory, where many agents read a project's settings (rules
+//! 2.2, 3.2).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Requests of an agent to its client: files, terminals, forms, links and extensions reach the party that serves them,
-//! or Wharf itself (rules 3.7 to 3.11).
+//! Requests of an agent to its client: files, terminals, forms, links and extensions reach the
+//! party that serves them, or Wharf itself (rules 3.7 to 3.11).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! Deaths of agents and kills by users: a kill holds, and the queue survives its agent (rules 2.4, 12.5).
+//! Deaths of agents and kills by users: a kill holds, and the queue survives its agent (rules 2.4,
+//! 12.5).
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -94,7 +95,8 @@ async fn close_of_a_session_that_waits_to_be_brought_back_keeps_it_closed() -> R
     let [first, _, doomed, last] = sessions.as_slice() else { anyhow::bail!("{sessions:?}") };
     host.restart()?;
     log::expect_event(&host, first, "agent_starting", |event| event["start"] == 2).await?;
-    // The client's own agent starts as soon as the first session's agent is up, before the other sessions' agents.
+    // The client's own agent starts as soon as the first session's agent is up, before the other
+    // sessions' agents.
     tokens.grant(1)?;
     let client = crate::connect_client_of(&host, "demo").await?;
     client.initialize().await?;
@@ -159,7 +161,8 @@ async fn request_for_the_agent_of_a_killed_session_does_not_bring_it_back() -> R
     Ok(())
 }
 
-/// Configures a host whose agent exits at the starts with these numbers; a failed start is retried soon.
+/// Configures a host whose agent exits at the starts with these numbers; a failed start is retried
+/// soon.
 fn fail_at_starts(failing: &str) -> Result<(HostOptions, tempfile::TempDir)> {
     let folder = tempfile::TempDir::with_prefix("wharf-flaky-")?;
     let script = folder.path().join("agent");
@@ -186,7 +189,8 @@ pub(crate) struct QueuedCrash {
 }
 
 impl QueuedCrash {
-    /// Sends a prompt that ends with these words, and the waiting one. Returns once both are in the log.
+    /// Sends a prompt that ends with these words, and the waiting one. Returns once both are in the
+    /// log.
     pub(crate) async fn queue(
         host: &TestHost,
         client: &TestClient,
@@ -231,7 +235,8 @@ async fn queue_survives_an_agent_that_dies_in_its_first_turn() -> Result<()> {
     let (crashes, waits) = crash.let_crash()?;
     assert_eq!(expect_error(crashes.wait_answer().await)?.data["reason"], "agent_exited");
     assert_eq!(stop_reason(waits.wait_answer().await)?, "end_turn");
-    // The agent starts without memory but with the same mode as before, and clients are told that it does not remember.
+    // The agent starts without memory but with the same mode as before, and clients are told that
+    // it does not remember.
     ensure!(client.chunk_texts().concat().starts_with("mode=auto"), "{:?}", client.chunk_texts());
     log::expect_event(&host, &session, "agent_updated", |event| {
         let update = &event["frame"]["params"]["update"];

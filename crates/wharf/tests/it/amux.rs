@@ -1,4 +1,5 @@
-//! amux clients: sessions by name, amux's frames beside ACP's, its close codes and its requests (§9).
+//! amux clients: sessions by name, amux's frames beside ACP's, its close codes and its requests
+//! (§9).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

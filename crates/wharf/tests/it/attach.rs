@@ -1,5 +1,5 @@
-//! `session/attach` and `session/detach`: joining with a chosen part of the history, and notifications about other
-//! clients (§4).
+//! `session/attach` and `session/detach`: joining with a chosen part of the history, and
+//! notifications about other clients (§4).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

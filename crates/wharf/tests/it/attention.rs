@@ -1,4 +1,5 @@
-//! Attention: which sessions want something from a person, and what each person has seen (chapter 14 of the specification).
+//! Attention: which sessions want something from a person, and what each person has seen (chapter
+//! 14 of the specification).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

@@ -257,8 +257,8 @@ fn a_permission_of_an_agent_that_went_with_the_host_is_withdrawn() -> Result<()>
 }
 
 const HOST_KILLS: u32 = 10;
-/// More updates than all pipes and buffers on the way hold, so that the host dies with many updates that it has not
-/// sent.
+/// More updates than all pipes and buffers on the way hold, so that the host dies with many updates
+/// that it has not sent.
 const STREAM_UPDATES: u64 = 8_000;
 
 #[test]
@@ -296,7 +296,8 @@ fn kill_host_ten_times(mut host: TestHost, cuts_turns: bool) -> Result<()> {
     check_transcript(&host, &session, &editor)
 }
 
-/// Starts one turn that the kill may interrupt and one prompt that waits behind it. Returns their requests.
+/// Starts one turn that the kill may interrupt and one prompt that waits behind it. Returns their
+/// requests.
 fn start_interrupted_turn(
     host: &mut TestHost,
     editor: &mut AgentPipe,
@@ -304,7 +305,8 @@ fn start_interrupted_turn(
     dice: &mut TestRandom,
 ) -> Result<[u64; 2]> {
     let kill_at = dice.next_below(STREAM_UPDATES / 4);
-    // A hanging turn is interrupted for certain. A turn that was never seen to begin may not have been accepted.
+    // A hanging turn is interrupted for certain. A turn that was never seen to begin may not have
+    // been accepted.
     let is_cut = cuts_turns && dice.next_below(4) > 0;
     let script = if is_cut {
         format!("stream {STREAM_UPDATES}; hang")
@@ -319,7 +321,8 @@ fn start_interrupted_turn(
         }
     }
     host.restart()?;
-    // The two answers may come in either order: the host looks up the end of the first prompt in the log meanwhile.
+    // The two answers may come in either order: the host looks up the end of the first prompt in
+    // the log meanwhile.
     for _ in 0..2 {
         let answer = editor.expect("an answer", |message| {
             message.get("method").is_none()

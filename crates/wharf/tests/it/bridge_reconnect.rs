@@ -1,5 +1,5 @@
-//! A bridge that reconnects restores its client's state: no missing updates, the same services, and no additional
-//! notifications (rules 1.5, 3.8, 4.5).
+//! A bridge that reconnects restores its client's state: no missing updates, the same services, and
+//! no additional notifications (rules 1.5, 3.8, 4.5).
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};

@@ -42,7 +42,8 @@ fn command_in_shell(shell: &str, script: &str, state: &Path) -> Result<Command> 
     Ok(command)
 }
 
-/// Returns the words that the shell offers for a line of `wharf`, whose words are separated by single blanks.
+/// Returns the words that the shell offers for a line of `wharf`, whose words are separated by
+/// single blanks.
 fn complete_in(shell: &str, line: &str, state: &Path) -> Result<Vec<String>> {
     let words: Vec<String> = line.split(' ').map(|word| format!("'{word}'")).collect();
     let current = words.last().cloned().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! `wharf config`, `reload` and `restart`: settings with their sources, and changes of them in a running host.
+//! `wharf config`, `reload` and `restart`: settings with their sources, and changes of them in a
+//! running host.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Turns that are left running: by Ctrl-D, by a terminal that closes, and by `run -d`. What the verb was told holds on.
+//! Turns that are left running: by Ctrl-D, by a terminal that closes, and by `run -d`. What the
+//! verb was told holds on.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Client verbs and the host process: it is started on demand, stopped on request, and its version is checked before
-//! use.
+//! Client verbs and the host process: it is started on demand, stopped on request, and its version
+//! is checked before use.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;

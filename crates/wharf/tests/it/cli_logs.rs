@@ -1,4 +1,5 @@
-//! `wharf logs`: the host's own log in files, and the lines that agents write beside the protocol (rules 8.8, 11.3).
+//! `wharf logs`: the host's own log in files, and the lines that agents write beside the protocol
+//! (rules 8.8, 11.3).
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;

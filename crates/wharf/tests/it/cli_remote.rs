@@ -1,4 +1,5 @@
-//! Verbs and both bridges against a host at a URL: TLS, tokens, named contexts, and paths of another machine.
+//! Verbs and both bridges against a host at a URL: TLS, tokens, named contexts, and paths of
+//! another machine.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -273,7 +274,8 @@ fn agent_on_another_machine_gets_no_variables_of_the_caller() -> Result<()> {
 fn agents_variables_lead_verbs_to_their_own_socket() -> Result<()> {
     let away = Away::new()?;
     let session = away.start_session()?;
-    // As an agent of another host has them: the URL would not answer, and its token is no one else's business.
+    // As an agent of another host has them: the URL would not answer, and its token is no one
+    // else's business.
     let mut command = away.command(&["sessions", "--no-start"]);
     command
         .env("WHARF_SESSION", "sess_1")

@@ -10,8 +10,8 @@ use wharf_testkit::{WAIT_LIMIT, processes};
 
 use crate::program::wharf_command;
 
-/// A home, and a PATH with `systemctl` and `loginctl` that write their arguments to a file. A host that they start is stopped
-/// when the test ends.
+/// A home, and a PATH with `systemctl` and `loginctl` that write their arguments to a file. A host
+/// that they start is stopped when the test ends.
 struct FakeSystem {
     folder: tempfile::TempDir,
 }

@@ -1,5 +1,5 @@
-//! Verbs that describe, select, set and delete sessions: `ls`, `rm`, `rename`, `label`, `archive`, `set`, `fork`, `kill --all`,
-//! `prune`.
+//! Verbs that describe, select, set and delete sessions: `ls`, `rm`, `rename`, `label`, `archive`,
+//! `set`, `fork`, `kill --all`, `prune`.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -173,7 +173,8 @@ async fn fork_copies_a_session_where_the_agent_can() -> Result<()> {
     Ok(())
 }
 
-/// The agents ignore the end of stdin and SIGTERM, so that their processes outlive the sessions' end in the log by seconds.
+/// The agents ignore the end of stdin and SIGTERM, so that their processes outlive the sessions'
+/// end in the log by seconds.
 #[tokio::test]
 async fn kill_returns_when_the_processes_are_gone() -> Result<()> {
     let host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start_host()?;

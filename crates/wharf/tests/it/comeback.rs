@@ -1,4 +1,5 @@
-//! ColdSessions sessions come back: after `kill -9` of the host and after the end of their agent (rules 2.6, 2.7).
+//! ColdSessions sessions come back: after `kill -9` of the host and after the end of their agent
+//! (rules 2.6, 2.7).
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -283,8 +284,8 @@ async fn mode_and_options_in_force_are_set_again_before_the_first_prompt() -> Re
     let said = prompt_for_text(&third, &session, "mode ask").await?;
     assert!(said.starts_with("mode=ask model=large "), "{said}");
 
-    // A mode that the agent chose by itself is in force too. It is the mode that the agent starts with, so nothing has
-    // to be set.
+    // A mode that the agent chose by itself is in force too. It is the mode that the agent starts
+    // with, so nothing has to be set.
     host.restart()?;
     let fourth = connect_client(&host).await?;
     let said = prompt_for_text(&fourth, &session, "mode").await?;

@@ -1,5 +1,6 @@
-//! Agents that fail in every phase of coming back: a clear error in bounded time, a session that can still come back,
-//! prompts with a definite end, no process left, and no effect on other sessions (rules 2.4, 2.6, 2.7).
+//! Agents that fail in every phase of coming back: a clear error in bounded time, a session that
+//! can still come back, prompts with a definite end, no process left, and no effect on other
+//! sessions (rules 2.4, 2.6, 2.7).
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -27,7 +28,8 @@ const fn return_fault(
     ReturnFault { name, flags, told }
 }
 
-/// The start timeout of agents that fail: far longer than a busy machine needs for those that fail in another way.
+/// The start timeout of agents that fail: far longer than a busy machine needs for those that fail
+/// in another way.
 const START_TIMEOUT: &str = "8s";
 const TIMEOUT_TEXT: &str = "(start_timeout)";
 
@@ -134,7 +136,8 @@ fn without_retries(mut options: HostOptions) -> HostOptions {
     options
 }
 
-/// Creates a session with a mode and an option that differ from the agent's defaults, after a login.
+/// Creates a session with a mode and an option that differ from the agent's defaults, after a
+/// login.
 async fn create_session_with_settings(host: &TestHost, agent: &str) -> Result<String> {
     let client = connect_client_of(host, agent).await?;
     client.initialize().await?;
@@ -149,7 +152,8 @@ async fn create_session_with_settings(host: &TestHost, agent: &str) -> Result<St
     Ok(session)
 }
 
-/// Checks that a prompt fails in time with the reason, and that the session's state is consistent afterwards.
+/// Checks that a prompt fails in time with the reason, and that the session's state is consistent
+/// afterwards.
 async fn check_failure(
     host: &TestHost,
     http: &RestClient,
@@ -177,8 +181,8 @@ async fn check_failure(
     let ends = log::list_events(host, session, "prompt_ended")?;
     ensure!(accepted == 3 && ends.len() == 3, "{accepted} prompts, {} ends", ends.len());
     ensure!(ends[1..].iter().all(|end| end["end"]["how"] == "start_failed"), "{ends:?}");
-    // There is one start for the prompts, whether or not they came together, and one for the load: no start was
-    // retried.
+    // There is one start for the prompts, whether or not they came together, and one for the load:
+    // no start was retried.
     let starts = log::list_events(host, session, "agent_starting")?.len();
     ensure!((3..=4).contains(&starts), "{starts} starts");
     Ok(())

@@ -1,5 +1,5 @@
-//! A raw control byte in the name of a member is not JSON. From agents and from clients such a message is refused, and nothing
-//! of it gets into the log or to the other side.
+//! A raw control byte in the name of a member is not JSON. From agents and from clients such a
+//! message is refused, and nothing of it gets into the log or to the other side.
 
 use std::fs;
 

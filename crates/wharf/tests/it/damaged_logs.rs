@@ -1,4 +1,5 @@
-//! Damage on the disk that the host meets at its start: lines of a log, the epoch, the database of transcripts.
+//! Damage on the disk that the host meets at its start: lines of a log, the epoch, the database of
+//! transcripts.
 
 use std::fs;
 use std::path::PathBuf;
@@ -56,8 +57,8 @@ fn change_line(
     Ok(())
 }
 
-/// Makes the last event of this kind undecodable, with a right checksum, as an earlier version wrote it: a control byte stands in
-/// the name of a member.
+/// Makes the last event of this kind undecodable, with a right checksum, as an earlier version
+/// wrote it: a control byte stands in the name of a member.
 fn make_undecodable(host: &TestHost, session: &str, kind: &str) -> Result<()> {
     change_line(host, session, kind, |line| {
         let payload = line[9..].replacen(r#""jsonrpc":"2.0""#, "\"jsonrpc\":\"2.0\",\"a\tb\":1", 1);
@@ -226,7 +227,8 @@ async fn damaged_first_event_costs_its_line_and_the_session_goes_on() -> Result<
     Ok(())
 }
 
-/// Makes it unknown which sessions led to this one, as in the state directory of an earlier version.
+/// Makes it unknown which sessions led to this one, as in the state directory of an earlier
+/// version.
 fn lose_scope(host: &TestHost, session: &str) -> Result<()> {
     flip_bit(host, session, "created")?;
     forget_index(host);

@@ -1,4 +1,5 @@
-//! Agents that start other agents: permission, depth, number, directories, and control of the children (newer AIP-46).
+//! Agents that start other agents: permission, depth, number, directories, and control of the
+//! children (newer AIP-46).
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -19,7 +20,8 @@ use crate::{
 
 const TURN_END: &str = "── turn-end (end_turn) ──";
 
-/// Lets agents called `scripted_host` start agents called `child`, which may start further ones within the depth limit.
+/// Lets agents called `scripted_host` start agents called `child`, which may start further ones
+/// within the depth limit.
 pub(crate) fn configure_delegation(settings: &str) -> Result<HostOptions> {
     let options = add_scripted_agent(scripted_host(&["--resume"])?, "child", &["--resume"])?;
     let allow = "allow = { scripted = [\"child\"], child = [\"child\"] }";
@@ -513,7 +515,8 @@ async fn ancestry_of_sessions_survives_a_restart() -> Result<()> {
         401,
         "of a dead agent"
     );
-    // The parent comes back under its id, and its new token covers its child, which comes back for a prompt.
+    // The parent comes back under its id, and its new token covers its child, which comes back for
+    // a prompt.
     let http = agent_caller(&host, parent.id()).await?;
     assert_eq!(list_ids(&http.get("/sessions").await?.expect(200)?), [&child, parent.id()]);
     http.post(&format!("/sessions/{child}/prompt"), &json!({ "prompt": "echo back" }))
@@ -557,7 +560,8 @@ async fn dead_parent_starts_no_child_over_a_connection_it_left_open() -> Result<
     let host = configure_delegation("")?.start_host()?;
     let parent = ParentSession::new(&host).await?;
     parent.start_child().await?;
-    // An MCP connection over TCP is one request; an event stream stays open for as long as it is read.
+    // An MCP connection over TCP is one request; an event stream stays open for as long as it is
+    // read.
     let mut events = parent.http.open_stream("/sessions/stream", None).await?;
     events.next().await?;
     expect_error(parent.agent.client.send_prompt(parent.id(), "crash").await)?;

@@ -144,7 +144,8 @@ async fn observer_cannot_delete_a_session() -> Result<()> {
     Ok(())
 }
 
-/// A client is known by its token and its id: what its attachment may not do, it may not do another way.
+/// A client is known by its token and its id: what its attachment may not do, it may not do another
+/// way.
 #[tokio::test]
 async fn observer_known_by_its_id_deletes_nothing_on_another_connection() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
@@ -166,7 +167,8 @@ async fn observer_known_by_its_id_deletes_nothing_on_another_connection() -> Res
     assert_eq!(error.code, -32011, "{error}");
     ensure!(log::session_dir(&host, &session).exists(), "an observer deleted the session");
 
-    // Another holder of the token may delete, and so may the client once it is no observer any more.
+    // Another holder of the token may delete, and so may the client once it is no observer any
+    // more.
     client.call_method("session/detach", json!({ "sessionId": session })).await?;
     http.send("DELETE", &path, &[("Wharf-Client-Id", "phone")], "")
         .await?

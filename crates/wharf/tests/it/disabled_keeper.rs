@@ -1,4 +1,5 @@
-//! An agent that disables its own keeper: its processes are ended all the same, and other sessions do not wait.
+//! An agent that disables its own keeper: its processes are ended all the same, and other sessions
+//! do not wait.
 
 use anyhow::{Context, Result};
 use serde_json::json;

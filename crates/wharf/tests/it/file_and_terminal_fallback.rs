@@ -1,5 +1,5 @@
-//! Files and terminals for agents (rule 12.13): which agents get the capability, and how Wharf serves an agent whose
-//! client is gone.
+//! Files and terminals for agents (rule 12.13): which agents get the capability, and how Wharf
+//! serves an agent whose client is gone.
 
 use std::os::unix::fs::symlink;
 
@@ -32,7 +32,8 @@ fn last_client_capabilities(recording: &Recording) -> Result<Value> {
     Ok(start.context("no start")?["params"]["clientCapabilities"].clone())
 }
 
-/// Creates a session by an editor that leaves, and connects another client without its capabilities.
+/// Creates a session by an editor that leaves, and connects another client without its
+/// capabilities.
 async fn create_session_without_editor(
     host: &TestHost,
     directory: &str,
@@ -157,7 +158,8 @@ async fn returning_agent_is_offered_the_capabilities_of_the_client_that_woke_it(
     creator["novel"] = true.into();
     let editor = connect_client_with(&host, creator, json!({})).await?;
     let session = editor.new_session(&cwd(&host)?).await?;
-    // The session is brought back by a client without capabilities, and again by one with only a terminal.
+    // The session is brought back by a client without capabilities, and again by one with only a
+    // terminal.
     let expected_tools = |terminal: bool| json!({ "fs": no_capabilities()["fs"], "terminal": terminal, "novel": true });
     for (terminal, way) in [(false, "session/resume"), (true, "session/set_mode")] {
         host.restart()?;

@@ -1,4 +1,5 @@
-//! The first minute of a new user: the tour to its question, an answer elsewhere, `kill -9`, and all is still there.
+//! The first minute of a new user: the tour to its question, an answer elsewhere, `kill -9`, and
+//! all is still there.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

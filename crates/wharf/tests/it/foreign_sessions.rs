@@ -1,5 +1,5 @@
-//! An agent speaks for its own session only: a request that names another session, or that names none where one is
-//! needed, is refused and reaches no client.
+//! An agent speaks for its own session only: a request that names another session, or that names
+//! none where one is needed, is refused and reaches no client.
 
 use std::fs;
 
@@ -34,7 +34,8 @@ const AGENT_REQUESTS: [(&str, &str); 12] = [
     ("session/of_the_future", r#"@"a":1"#),
 ];
 
-/// Has the agent make these requests, and returns what it is told on each. The client must be asked nothing.
+/// Has the agent make these requests, and returns what it is told on each. The client must be asked
+/// nothing.
 async fn answers_to(requests: &[(&str, &str)], session_member: &str) -> Result<Vec<Value>> {
     let folder = tempfile::tempdir()?;
     let record = folder.path().join("record");

@@ -1,5 +1,6 @@
-//! Forms (`elicitation/create`) without an ACP client that shows them: by default cancelled, with `forms = "anyone"` open for
-//! REST, MCP and the command line (rule 3.11). On a terminal a person fills them in, field by field.
+//! Forms (`elicitation/create`) without an ACP client that shows them: by default cancelled, with
+//! `forms = "anyone"` open for REST, MCP and the command line (rule 3.11). On a terminal a person
+//! fills them in, field by field.
 
 use anyhow::{Context, Result};
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! A disk that is really full: sessions pause, kills and cancels work, and sessions resume when there is space (rule
-//! 10.5).
+//! A disk that is really full: sessions pause, kills and cancels work, and sessions resume when
+//! there is space (rule 10.5).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! The full-screen client on a pseudo-terminal: from bare `wharf` to a prompt and back to the shell.
+//! The full-screen client on a pseudo-terminal: from bare `wharf` to a prompt and back to the
+//! shell.
 
 use anyhow::{Context, Result};
 use serde_json::json;

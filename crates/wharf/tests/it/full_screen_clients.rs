@@ -1,4 +1,5 @@
-//! The full-screen client at work on three sizes: streams, asks that another client sees resolved, interrupts, and resizing.
+//! The full-screen client at work on three sizes: streams, asks that another client sees resolved,
+//! interrupts, and resizing.
 
 use anyhow::Result;
 use wharf_testkit::host::TestHost;

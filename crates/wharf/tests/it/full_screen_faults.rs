@@ -1,4 +1,5 @@
-//! The full-screen client when something breaks: the host, the agent's manners, or the client's own process.
+//! The full-screen client when something breaks: the host, the agent's manners, or the client's own
+//! process.
 
 use std::fmt::Write;
 
@@ -107,7 +108,8 @@ fn login_that_is_needed_is_told_once_with_its_command() -> Result<()> {
     assert_eq!(screen.matches("is not signed in").count(), 1, "{screen}");
     assert!(!screen.contains("Authentication required"), "{screen}");
     client.press("\x18a")?;
-    // Its agent cannot come back: another session has the prompt, as a turn or, if its agent was gone already, in the field.
+    // Its agent cannot come back: another session has the prompt, as a turn or, if its agent was
+    // gone already, in the field.
     client.wait_for("the card of the other session", |screen| {
         (screen.contains("▌ echo x") || screen.contains("❯ echo x"))
             && screen.contains("wharf logs sess_")
@@ -289,8 +291,8 @@ fn hostile_agent_and_random_keys_do_not_break_the_client() -> Result<()> {
         let _ = write!(typed, "{key:?} ");
         client.press(key)?;
     }
-    // All overlays close, and the client still answers keys. Esc has a sequence of its own here, since Esc before another key
-    // means Alt.
+    // All overlays close, and the client still answers keys. Esc has a sequence of its own here,
+    // since Esc before another key means Alt.
     client.press_until("\x1b[27u\x1b[27u\x1b[27u\x10", "the palette", |screen| {
         screen.contains("─ Commands ─")
     })?;

@@ -1,4 +1,5 @@
-//! The full-screen client in a session of 100,000 events: opening it, going back, and returning to the end.
+//! The full-screen client in a session of 100,000 events: opening it, going back, and returning to
+//! the end.
 
 use anyhow::{Context, Result, ensure};
 use wharf_testkit::cold_sessions::ColdSessions;
@@ -27,7 +28,8 @@ fn session_of_100_000_events_is_opened_and_read_backwards() -> Result<()> {
     let sessions = cold.write_to(&host.state_dir())?;
     let session = sessions.first().context("no session")?;
     host.restart()?;
-    // The host folds the log once. This takes long without optimisation, and is not what is tested here.
+    // The host folds the log once. This takes long without optimisation, and is not what is tested
+    // here.
     run_wharf(&host, &["output", session, "-n", "1"])?;
     let turns = EVENT_COUNT / EVENTS_PER_TURN;
     for size in SIZES {

@@ -133,8 +133,8 @@ fn proc_file(pid: u32, name: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns the session that a process is in: 0 for one whose leader is outside of this process namespace, which
-/// `getsid` of rustix cannot express.
+/// Returns the session that a process is in: 0 for one whose leader is outside of this process
+/// namespace, which `getsid` of rustix cannot express.
 fn process_session(pid: u32) -> Result<i32> {
     let stat = proc_file(pid, "stat")?;
     let (_, after_name) = stat.rsplit_once(')').context("no name in stat")?;

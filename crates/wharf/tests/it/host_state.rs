@@ -1,4 +1,5 @@
-//! The state directory while the host runs: deleted, swapped, unreadable, or written by a newer version.
+//! The state directory while the host runs: deleted, swapped, unreadable, or written by a newer
+//! version.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Agents that break the protocol or crash: each fault is a clear event and affects no other session.
+//! Agents that break the protocol or crash: each fault is a clear event and affects no other
+//! session.
 
 use anyhow::{Context, Result};
 use serde_json::json;

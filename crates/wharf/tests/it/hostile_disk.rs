@@ -1,4 +1,5 @@
-//! The host on a failing storage engine: no space, a failing sync, a slow sync (rules 1.3, 1.4, 10.5).
+//! The host on a failing storage engine: no space, a failing sync, a slow sync (rules 1.3, 1.4,
+//! 10.5).
 
 mod left_output;
 
@@ -32,7 +33,8 @@ struct DiskFixture {
 }
 
 impl DiskFixture {
-    /// Returns one without keepers: this host is a task of the test, and agents that outlive it would outlive the test.
+    /// Returns one without keepers: this host is a task of the test, and agents that outlive it
+    /// would outlive the test.
     fn new() -> Result<Self> {
         Self::with_config(|config| config.keeper.enabled = false)
     }
@@ -466,7 +468,8 @@ async fn slow_sync_blocks_no_other_session() -> Result<()> {
         })
         .await??;
     }
-    // The session's status is known without asking its task; the unsynced prompt was neither acknowledged nor sent.
+    // The session's status is known without asking its task; the unsynced prompt was neither
+    // acknowledged nor sent.
     assert_eq!(stage.host.descriptor(slow.id()).context("no session")?.status, Status::Running);
     assert!(!waiting.is_finished());
     let updates = slow.cursor(Seq::ZERO).next().await?;

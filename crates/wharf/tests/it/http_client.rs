@@ -1,4 +1,5 @@
-//! A client over Streamable HTTP: plain HTTP/1.1 with one socket per request, so that tests see the bytes themselves.
+//! A client over Streamable HTTP: plain HTTP/1.1 with one socket per request, so that tests see the
+//! bytes themselves.
 
 use std::collections::VecDeque;
 use std::time::Duration;

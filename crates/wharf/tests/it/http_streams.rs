@@ -1,5 +1,5 @@
-//! The event streams of Streamable HTTP: which message comes on which stream, in which order, and where a reconnecting
-//! reader resumes.
+//! The event streams of Streamable HTTP: which message comes on which stream, in which order, and
+//! where a reconnecting reader resumes.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -37,7 +37,8 @@ async fn updates_before_the_stream_is_open_are_delivered_on_it() -> Result<()> {
         .await?;
     let opened = own.next().await?.context("no answer")?.data;
     let session = opened["result"]["sessionId"].as_str().context(opened.to_string())?;
-    // Another request is answered meanwhile, which takes longer than `ready_timeout`; no update came before it.
+    // Another request is answered meanwhile, which takes longer than `ready_timeout`; no update
+    // came before it.
     let other = connect_client(&host).await?;
     other.load_session(session, &cwd(&host)?).await?;
     http.send(2, "session/list", json!({})).await?;
@@ -177,8 +178,8 @@ async fn stream_broken_during_a_burst_resumes_without_gap_or_duplicate() -> Resu
     Ok(())
 }
 
-/// Covers messages that are not in the log or are for this client alone: answers, permissions, prompts of others,
-/// presence.
+/// Covers messages that are not in the log or are for this client alone: answers, permissions,
+/// prompts of others, presence.
 #[tokio::test]
 async fn a_reader_that_comes_back_gets_answers_and_requests_too() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
@@ -306,7 +307,8 @@ async fn a_second_load_is_told_apart_from_the_first() -> Result<()> {
     Ok(())
 }
 
-/// Shows how a client that lost the host resumes: the connection id is gone, the event ids of the log are not.
+/// Shows how a client that lost the host resumes: the connection id is gone, the event ids of the
+/// log are not.
 async fn seen_across_a_restart(host: &mut TestHost, resume: bool) -> Result<Vec<String>> {
     let http = AcpHttpClient::open(host).await?;
     let (_own, mut events, session) = http.session(host).await?;
@@ -352,7 +354,8 @@ async fn stalled_stream_reader_slows_no_other_client() -> Result<()> {
     other
         .expect("the last chunk", |frame| frame.chunk_index() == Some(29_999))
         .await;
-    // 30 MB wait in the log; the client's other streams and requests go on, and the host keeps little of it in memory.
+    // 30 MB wait in the log; the client's other streams and requests go on, and the host keeps
+    // little of it in memory.
     http.send(3, "session/list", json!({})).await?;
     own.answer(3).await?;
     let seen = events.until_answer(2).await?;

@@ -1,5 +1,5 @@
-//! A request with an idempotency key, repeated until it is answered, is carried out once, whenever the host dies (rule
-//! 7.5).
+//! A request with an idempotency key, repeated until it is answered, is carried out once, whenever
+//! the host dies (rule 7.5).
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
@@ -82,8 +82,8 @@ async fn repeated_spawn_with_prompt_happens_once_when_the_host_is_killed_at_any_
         ensure!(matches!(again.status, 200 | 201), "{moment:?}: {} {}", again.status, again.body);
         let session = again.json()["id"].as_str().context("no id")?.to_owned();
         ensure!(!known.contains(&session), "{moment:?}: that is another one's");
-        // A session whose agent was never up when the host died cannot come back; the repeated request says so and runs
-        // nothing.
+        // A session whose agent was never up when the host died cannot come back; the repeated
+        // request says so and runs nothing.
         let lost =
             again.json()["endReason"] == "host_restarted" && again.json()["resumable"] == false;
         if !lost {

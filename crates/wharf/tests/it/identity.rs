@@ -1,5 +1,5 @@
-//! Agents as callers of their own host: each one is identified by its session, sees only that session and changes
-//! nothing (rule 10.1).
+//! Agents as callers of their own host: each one is identified by its session, sees only that
+//! session and changes nothing (rule 10.1).
 
 use std::fs;
 use std::path::Path;
@@ -36,7 +36,8 @@ impl CallingAgent {
         Ok(Self { client, session })
     }
 
-    /// Returns the agent's own token. The agent writes it to a file, since its output would be in the log.
+    /// Returns the agent's own token. The agent writes it to a file, since its output would be in
+    /// the log.
     pub(crate) async fn token(&self, host: &TestHost) -> Result<String> {
         token_of(&self.client, &self.session, host).await
     }
@@ -424,8 +425,8 @@ async fn agent_cannot_answer_its_own_ask() -> Result<()> {
     let looking = TestClient::connect(&host.ws_url(), http.token()).await?;
     looking.initialize().await?;
     looking.load_session(&own, &cwd(&host)?).await?;
-    // A child process of the agent waits for the permission's id in a pipe and answers it over the socket with its user's
-    // token.
+    // A child process of the agent waits for the permission's id in a pipe and answers it over the
+    // socket with its user's token.
     let (go, done) = (host.directory().join("go"), host.directory().join("done"));
     let socket = host.socket_path();
     let script = format!(
@@ -547,8 +548,8 @@ async fn process_of_an_agent_acts_as_that_agent_over_the_socket_with_any_token()
 async fn an_agent_is_known_from_its_start_on() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let socket = folder.path().join("wharf.sock");
-    // The agent calls the host before it answers `initialize`. The answer is on its stderr, which the error of the
-    // failed start carries.
+    // The agent calls the host before it answers `initialize`. The answer is on its stderr, which
+    // the error of the failed start carries.
     let flags = ["--socket", socket.to_str().context("not UTF-8")?, "--exit-on-start", "5"];
     let host = crate::add_scripted_agent(scripted_host(&[])?, "early", &flags)?.start_host()?;
     std::os::unix::fs::symlink(host.socket_path(), &socket)?;
@@ -615,7 +616,8 @@ async fn wharf_command_inside_an_agent_acts_as_that_agent() -> Result<()> {
     Ok(())
 }
 
-/// Runs a Wharf verb inside the agent, sends it these lines, and returns its output up to the answer with id 2.
+/// Runs a Wharf verb inside the agent, sends it these lines, and returns its output up to the
+/// answer with id 2.
 pub(crate) async fn run_verb_in_agent(
     host: &TestHost,
     agent: &CallingAgent,

@@ -1,5 +1,5 @@
-//! `initialize` is answered from earlier answers of agents (rules 3.2, 12.8): without a start, also after a restart of
-//! the host, and not if the agent has changed since.
+//! `initialize` is answered from earlier answers of agents (rules 3.2, 12.8): without a start, also
+//! after a restart of the host, and not if the agent has changed since.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! Interrupted turns and sessions: their tool calls are marked as failed, and a killed session can be read (rule
-//! 12.16).
+//! Interrupted turns and sessions: their tool calls are marked as failed, and a killed session can
+//! be read (rule 12.16).
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};

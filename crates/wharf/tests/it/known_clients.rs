@@ -1,5 +1,5 @@
-//! A client is identified by its token and its own id on every connection: its prompts stay its own, and a cancel ends
-//! the prompts that its sender meant.
+//! A client is identified by its token and its own id on every connection: its prompts stay its
+//! own, and a cancel ends the prompts that its sender meant.
 
 use std::time::{Duration, Instant};
 
@@ -156,8 +156,8 @@ async fn cancel_that_crosses_the_end_of_its_own_turn_leaves_the_next_turn_alone(
     anyhow::bail!("the machine is too busy: every cancel came too late")
 }
 
-/// Cancels right after the end of the own turn and checks that the next one goes on. Returns false if the cancel may have come
-/// too late to count as crossing.
+/// Cancels right after the end of the own turn and checks that the next one goes on. Returns false
+/// if the cancel may have come too late to count as crossing.
 async fn cancel_crosses_end(host: &TestHost) -> Result<bool> {
     let (ann, session) = open_session(host).await?;
     let own = ann.start_prompt(&session, "echo running; wait; echo done").await;

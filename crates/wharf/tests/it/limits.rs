@@ -1,4 +1,5 @@
-//! Every limit is reached: the client at the limit gets a clear error, and no other client is affected (rule 10.5).
+//! Every limit is reached: the client at the limit gets a clear error, and no other client is
+//! affected (rule 10.5).
 
 use std::time::Instant;
 
@@ -239,8 +240,8 @@ async fn all_bodies_together_have_a_limit() -> Result<()> {
         host_authority(&host),
         host.token()
     );
-    // No event shows when the host has read so many bytes, but its refusal of other requests does. If the two race, the
-    // unfinished request may be the refused one: then another is opened.
+    // No event shows when the host has read so many bytes, but its refusal of other requests does.
+    // If the two race, the unfinished request may be the refused one: then another is opened.
     let mut unfinished = Vec::new();
     let large = json!({ "adapter": "none", "label": "x".repeat(40_000) });
     let ask = async || {

@@ -22,7 +22,8 @@ pub(crate) fn session_dir_in(host: &TestHost, workspace: &str, session: &str) ->
         .join(session)
 }
 
-/// Returns the records in order. A record is a line: a checksum, a blank, and `{"seq":…,"epoch":…,"event":{…}}`.
+/// Returns the records in order. A record is a line: a checksum, a blank, and
+/// `{"seq":…,"epoch":…,"event":{…}}`.
 pub(crate) fn read_records(host: &TestHost, session: &str) -> Result<Vec<Value>> {
     read_records_in(host, "default", session)
 }

@@ -162,7 +162,8 @@ use wharf_testkit::pauses::PauseWatch;
 
 /// The longest time that the stop of a host and its agents may take, as the documentation promises.
 const HOST_STOPS_WITHIN: Duration = Duration::from_secs(10);
-/// The time after which a process that should end counts as stuck, on any machine. How long it took is checked apart from this.
+/// The time after which a process that should end counts as stuck, on any machine. How long it took
+/// is checked apart from this.
 const EXIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Terminates the host, which has to end within the promised time.
@@ -173,18 +174,21 @@ fn stop_in_time(host: &mut TestHost) -> Result<()> {
     pauses.expect_within(HOST_STOPS_WITHIN, "the stop of the host")
 }
 
-/// The longest time that the end of a process tree may take: five seconds of grace, and room for a busy machine.
+/// The longest time that the end of a process tree may take: five seconds of grace, and room for a
+/// busy machine.
 const TREE_ENDS_WITHIN: Duration = Duration::from_secs(15);
 
-/// Why a test is run without keepers: the agent has to end with the host, since the test is about the return of its session.
+/// Why a test is run without keepers: the agent has to end with the host, since the test is about
+/// the return of its session.
 const AGENT_COMES_BACK: &str = "the session has to come back with another agent";
-/// Why a test is run without keepers: a turn that outlives the host would never end, or would end otherwise.
+/// Why a test is run without keepers: a turn that outlives the host would never end, or would end
+/// otherwise.
 const TURN_IS_CUT: &str = "the end of the host has to cut the turn";
 /// Why a test is run without keepers: it is about the end of all processes with the host.
 const PROCESSES_END: &str = "all processes have to end with the host";
 
-/// Returns the binary under test: this build's, or the one that `WHARF_TEST_BINARY` names, to see which tests fail on
-/// an older one.
+/// Returns the binary under test: this build's, or the one that `WHARF_TEST_BINARY` names, to see
+/// which tests fail on an older one.
 fn wharf_binary() -> PathBuf {
     std::env::var_os("WHARF_TEST_BINARY")
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_wharf")), PathBuf::from)
@@ -212,8 +216,8 @@ fn add_section(mut options: HostOptions, text: &str) -> HostOptions {
     options
 }
 
-/// Configures a host that a shell starts after this command, such as a limit or a mask. The directory holds the shell's
-/// script.
+/// Configures a host that a shell starts after this command, such as a limit or a mask. The
+/// directory holds the shell's script.
 fn start_from_shell(
     options: HostOptions,
     setting: &str,
@@ -254,8 +258,8 @@ async fn connect_observer(host: &TestHost) -> Result<TestClient> {
     Ok(client)
 }
 
-/// Connects a client of an agent that is not the default one. It does not send `initialize`, which would start the
-/// agent.
+/// Connects a client of an agent that is not the default one. It does not send `initialize`, which
+/// would start the agent.
 async fn connect_client_of(host: &TestHost, agent: &str) -> Result<TestClient> {
     TestClient::connect(&format!("{}?agent={agent}", host.ws_url()), host.token()).await
 }

@@ -1,4 +1,5 @@
-//! Many sessions come back at once: a few at a time, needed ones first, and no client waits for all of them.
+//! Many sessions come back at once: a few at a time, needed ones first, and no client waits for all
+//! of them.
 
 use std::path::Path;
 
@@ -11,7 +12,8 @@ use crate::{add_section, connect_client_of, log, prompt_for_text, scripted_host}
 const SESSION_COUNT: usize = 200;
 const MAX_STARTS_AT_ONCE: i64 = 4;
 
-/// Returns how many agents were started and came up, and the largest number that were starting at the same time.
+/// Returns how many agents were started and came up, and the largest number that were starting at
+/// the same time.
 fn count_starts(file: &Path) -> Result<(usize, usize, i64)> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let (mut begun, mut up, mut at_once, mut most) = (0, 0, 0_i64, 0);

@@ -1,5 +1,6 @@
-//! An MCP client over either transport: Streamable HTTP, or lines to `wharf mcp`. Its lowest functions, `post_message` and the
-//! lines of a pipe, hold every answer of a tool against the schema that the tool lists.
+//! An MCP client over either transport: Streamable HTTP, or lines to `wharf mcp`. Its lowest
+//! functions, `post_message` and the lines of a pipe, hold every answer of a tool against the
+//! schema that the tool lists.
 
 use std::collections::HashMap;
 
@@ -130,7 +131,8 @@ impl OutputSchemas {
         Ok(Self(tools.iter().map(schema_of).collect::<Result<_>>()?))
     }
 
-    /// Fails if a tool's result is not as its output schema says. An error has no structured content.
+    /// Fails if a tool's result is not as its output schema says. An error has no structured
+    /// content.
     fn check_result(&self, tool: &str, result: &Value) -> Result<()> {
         if result["isError"] == true {
             return Ok(());

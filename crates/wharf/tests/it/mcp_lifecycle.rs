@@ -1,4 +1,5 @@
-//! MCP tools that list agents, interrupt turns and bring sessions back; and `wharf mcp` across restarts of the host (rule 8.5).
+//! MCP tools that list agents, interrupt turns and bring sessions back; and `wharf mcp` across
+//! restarts of the host (rule 8.5).
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! The host's memory has a bound over all connections: for bytes on their way in and out, and for histories.
+//! The host's memory has a bound over all connections: for bytes on their way in and out, and for
+//! histories.
 
 use std::time::Duration;
 
@@ -30,7 +31,8 @@ fn rss_kib(host: &TestHost) -> Result<u64> {
     host.rss_kib().context("the host has no memory")
 }
 
-/// Returns the host's highest memory while it answers many requests, which gives every connection's task time to run.
+/// Returns the host's highest memory while it answers many requests, which gives every connection's
+/// task time to run.
 async fn most_rss_kib(host: &TestHost) -> Result<u64> {
     let http = RestClient::new(host);
     let mut most = 0;
@@ -169,7 +171,8 @@ async fn line_streams_that_are_not_read_share_one_bound() -> Result<()> {
     ensure!(grown < 80 << 10, "12 line streams that are not read cost {grown} KiB");
     // A client that reads gets all of it: the streams that take nothing make room.
     let mut reading = http.open_stream(&path, None).await?;
-    // A busy machine may be slow to make room, or may take this client too for one that does not read.
+    // A busy machine may be slow to make room, or may take this client too for one that does not
+    // read.
     let whole = async {
         while reading.expect_line("last line").await.is_err() {
             reading = http.open_stream(&path, None).await?;
@@ -210,7 +213,8 @@ async fn unfinished_messages_count_toward_the_body_limit() -> Result<()> {
     for _ in 0..12 {
         let mut socket = connect_socket(&host).await?;
         let frame = Frame::message(part.clone().into_bytes(), OpCode::Data(Data::Text), false);
-        // A ping does not end the message, and its answer shows that the host has read everything before it.
+        // A ping does not end the message, and its answer shows that the host has read everything
+        // before it.
         let sent = async {
             socket.send(Message::Frame(frame)).await?;
             socket.send(Message::Ping("read".into())).await
@@ -377,7 +381,8 @@ async fn flood_with_attaches(host: &TestHost, session: &str) -> Result<()> {
     Ok(())
 }
 
-/// The clients of a burst: far more than the host needs to look at its memory, and fewer than a process may have files.
+/// The clients of a burst: far more than the host needs to look at its memory, and fewer than a
+/// process may have files.
 const MANY_CLIENTS: usize = 800;
 
 async fn flood_with_connections(host: &TestHost, count: usize) -> Result<()> {
@@ -439,7 +444,8 @@ async fn host_gives_memory_back_after_floods() -> Result<()> {
 
 /// As many as a debug build writes and reads in some seconds.
 const MANY_SESSIONS: usize = 2_000;
-/// Streams that each begin with the list of all sessions. They are too few to count as many connections.
+/// Streams that each begin with the list of all sessions. They are too few to count as many
+/// connections.
 const LISTING_STREAMS: usize = 24;
 
 #[tokio::test]

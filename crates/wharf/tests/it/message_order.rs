@@ -1,5 +1,5 @@
-//! Messages of one connection about one session are accepted in the order in which they were sent, whatever the
-//! session's state.
+//! Messages of one connection about one session are accepted in the order in which they were sent,
+//! whatever the session's state.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

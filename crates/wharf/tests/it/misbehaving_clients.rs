@@ -19,7 +19,8 @@ use crate::{
     add_section, connect_client, expect_error, log, open_session, prompt_for_text, scripted_host,
 };
 
-/// Installs a program under the name of a well-known agent; it creates the marker file when it runs.
+/// Installs a program under the name of a well-known agent; it creates the marker file when it
+/// runs.
 fn install_impostor(host: &TestHost) -> Result<(PathBuf, PathBuf)> {
     let (dir, mark) = (host.directory().join("evil"), host.directory().join("ran"));
     fs::create_dir_all(&dir)?;

@@ -1,4 +1,5 @@
-//! Notifications: a command and a webhook hear of asks, failures and ends of turns (chapter 18 of the specification).
+//! Notifications: a command and a webhook hear of asks, failures and ends of turns (chapter 18 of
+//! the specification).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -41,7 +42,8 @@ impl Hook {
     }
 }
 
-/// A server that takes requests and answers each with the next of these status lines; the last one counts for all further.
+/// A server that takes requests and answers each with the next of these status lines; the last one
+/// counts for all further.
 struct HookServer {
     address: SocketAddr,
     hooks: mpsc::Receiver<Hook>,
@@ -255,7 +257,8 @@ async fn reason_that_has_gone_and_muted_sessions_are_not_told() -> Result<()> {
     send_prompt(&rest, &muted, "ask").await?;
     send_prompt(&rest, &gone, "ask").await?;
     assert_eq!(hooks.next().await?.json()?["sessionId"], gone.as_str());
-    // The first try has failed. The ask is gone before the second one, which would come before that of the other session.
+    // The first try has failed. The ask is gone before the second one, which would come before that
+    // of the other session.
     rest.post_empty(&format!("/sessions/{gone}/interrupt")).await?.expect(200)?;
     send_prompt(&rest, &open, "ask").await?;
     for attempt in ["first", "second"] {

@@ -1,4 +1,5 @@
-//! Options of permissions whose ids are numbers (rule 12.3). ACP has texts there, and some agents number their options.
+//! Options of permissions whose ids are numbers (rule 12.3). ACP has texts there, and some agents
+//! number their options.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Answers in odd spellings: members that are null, ids that come back as another spelling, lines that are malformed. Each
-//! of them ends the request that it names, from agents as from clients.
+//! Answers in odd spellings: members that are null, ids that come back as another spelling, lines
+//! that are malformed. Each of them ends the request that it names, from agents as from clients.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};

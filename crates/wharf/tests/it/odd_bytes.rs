@@ -1,5 +1,5 @@
-//! The recipient gets the exact bytes of odd JSON from an agent or a client, except for ids (rule 1.6): a property,
-//! tried on some thousand random frames.
+//! The recipient gets the exact bytes of odd JSON from an agent or a client, except for ids (rule
+//! 1.6): a property, tried on some thousand random frames.
 
 use std::fs;
 
@@ -206,7 +206,8 @@ async fn check_notes(stage: &ByteFixture, from: usize, notes: &[String]) -> Resu
     Ok(())
 }
 
-/// Answers the agent's requests, which arrive under Wharf's ids, and checks that the answers reach it under its own.
+/// Answers the agent's requests, which arrive under Wharf's ids, and checks that the answers reach
+/// it under its own.
 async fn answer_asks(
     stage: &ByteFixture,
     dice: &mut TestRandom,

@@ -1,5 +1,6 @@
-//! Answers of clients in odd spellings, over WebSocket, Streamable HTTP and the bridge: to a request that the agent made of
-//! one client. What the agent is told is the answer, or why there is none.
+//! Answers of clients in odd spellings, over WebSocket, Streamable HTTP and the bridge: to a
+//! request that the agent made of one client. What the agent is told is the answer, or why there is
+//! none.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! Legal JSON that common parsers refuse: numbers beyond `f64`, lone surrogates, deep nesting. Every party gets the
-//! meaning of such a frame.
+//! Legal JSON that common parsers refuse: numbers beyond `f64`, lone surrogates, deep nesting.
+//! Every party gets the meaning of such a frame.
 
 use std::fs;
 

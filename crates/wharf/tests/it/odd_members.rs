@@ -1,6 +1,7 @@
-//! A property: legal JSON in any member of any message reaches every party unchanged. Odd values are put into each
-//! member in turn, in both directions, through the real server; another ACP client, REST, SSE, MCP, the history and the
-//! log are compared. The random choices are printed as a seed.
+//! A property: legal JSON in any member of any message reaches every party unchanged. Odd values
+//! are put into each member in turn, in both directions, through the real server; another ACP
+//! client, REST, SSE, MCP, the history and the log are compared. The random choices are printed as
+//! a seed.
 
 use std::fs;
 

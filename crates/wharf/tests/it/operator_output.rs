@@ -1,4 +1,5 @@
-//! The output for operators (the host's log, metrics, debugging, exports) holds no session content and no token.
+//! The output for operators (the host's log, metrics, debugging, exports) holds no session content
+//! and no token.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -8,7 +9,8 @@ use crate::{
     add_section, connect_client_with, cwd, expect_error, prompt_for_text, rest, scripted_host,
 };
 
-/// A word in all prompts and answers. It does not look like a secret, so that no redaction removes it.
+/// A word in all prompts and answers. It does not look like a secret, so that no redaction removes
+/// it.
 const CONTENT_MARK: &str = "zanzibar";
 
 /// Uses every kind of message of a session, each with the mark in it.

@@ -13,8 +13,8 @@ use crate::{
     stop_in_time,
 };
 
-/// A session whose agent has started children that resist: one in its own group, one with a session of its own, one
-/// that was forked twice; the last two ignore SIGTERM.
+/// A session whose agent has started children that resist: one in its own group, one with a session
+/// of its own, one that was forked twice; the last two ignore SIGTERM.
 struct AgentTree {
     client: TestClient,
     session: String,
@@ -301,7 +301,8 @@ async fn a_host_on_a_copy_of_the_state_directory_leaves_the_agents_of_the_origin
             .arg(copy.state_dir())
             .status()?;
         assert!(copied.success());
-        // At its first start the copy gets an identity of its own; the second start is an ordinary one.
+        // At its first start the copy gets an identity of its own; the second start is an ordinary
+        // one.
         copy.restart()?;
         copy.restart()?;
         assert_eq!(
@@ -356,7 +357,8 @@ async fn an_orphan_without_tag_of_an_agent_that_has_just_started_is_ended_at_the
     let mut soonest = Duration::MAX;
     let mut strays = Vec::new();
     let soon = Duration::from_millis(900);
-    // Each round begins when a look has just been taken. On a busy machine not every one is in time.
+    // Each round begins when a look has just been taken. On a busy machine not every one is in
+    // time.
     for _ in 0..10 {
         if soonest < soon {
             break;

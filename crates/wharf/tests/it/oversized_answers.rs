@@ -1,4 +1,5 @@
-//! A message over `limits.frame` is not read, but the request that its first bytes name does not wait for ever.
+//! A message over `limits.frame` is not read, but the request that its first bytes name does not
+//! wait for ever.
 
 use std::fs;
 

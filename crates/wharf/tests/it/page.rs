@@ -1,5 +1,5 @@
-//! The web page as a browser meets it over HTTP: its files, its login, push messages (chapter 19 of the specification). Tests in a
-//! real browser are in `crates/wharf-server/page_tests`.
+//! The web page as a browser meets it over HTTP: its files, its login, push messages (chapter 19 of
+//! the specification). Tests in a real browser are in `crates/wharf-server/page_tests`.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};

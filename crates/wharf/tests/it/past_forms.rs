@@ -29,7 +29,8 @@ struct StoredSession {
     id: String,
 }
 
-/// Lists the stored logs. The file `place` beside a log has its workspace and its session: `default/sess_…`.
+/// Lists the stored logs. The file `place` beside a log has its workspace and its session:
+/// `default/sess_…`.
 fn list_stored() -> Result<Vec<StoredSession>> {
     let mut stored = Vec::new();
     for entry in fs::read_dir(fixtures())? {

@@ -13,7 +13,8 @@ thread_local! {
     static TEST_MARK: TestMark = TestMark::new();
 }
 
-/// Marks the processes that one test starts, and kills those that are left when its thread ends: hosts, and agents that outlive them.
+/// Marks the processes that one test starts, and kills those that are left when its thread ends:
+/// hosts, and agents that outlive them.
 struct TestMark(PathBuf);
 
 impl TestMark {
@@ -31,7 +32,8 @@ impl Drop for TestMark {
     }
 }
 
-/// Marks a command of the running test. A thread that has no name of a test may end before the test.
+/// Marks a command of the running test. A thread that has no name of a test may end before the
+/// test.
 fn mark_for_test(command: &mut Command) {
     let thread = std::thread::current();
     if thread.name().is_some_and(|name| !name.starts_with("tokio")) {
@@ -77,7 +79,8 @@ pub(crate) fn shell_command(line: &str) -> Command {
     command
 }
 
-/// Returns a command that runs a shell line in a terminal of its own, which closes when the command is killed.
+/// Returns a command that runs a shell line in a terminal of its own, which closes when the command
+/// is killed.
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
 pub(crate) fn terminal_command(line: &str) -> Command {
     let mut command = Command::new("script");

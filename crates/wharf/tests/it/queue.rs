@@ -1,4 +1,5 @@
-//! Shared control of the queue, agents that queue by themselves, and prompts that are submitted twice (§7).
+//! Shared control of the queue, agents that queue by themselves, and prompts that are submitted
+//! twice (§7).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

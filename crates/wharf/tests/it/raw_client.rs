@@ -1,4 +1,5 @@
-//! A client that reads only on request and keeps nothing: for floods, and for sockets that are not TCP.
+//! A client that reads only on request and keeps nothing: for floods, and for sockets that are not
+//! TCP.
 
 use std::time::Duration;
 

@@ -91,8 +91,8 @@ async fn detach_and_immediate_attach_give_no_duplicates() -> Result<()> {
         let coming = second.start_request("session/set_mode", list.clone()).await;
         let leaving = second.start_request("session/detach", named.clone()).await;
         let back = second.start_request("_wharf/queue/list", named.clone()).await;
-        // Either may come first: a detach before the attach is refused, and a detached client gets no answer from the
-        // agent.
+        // Either may come first: a detach before the attach is refused, and a detached client gets
+        // no answer from the agent.
         let _ = (coming.wait_answer().await, leaving.wait_answer().await);
         back.wait_answer().await?;
         left += 1;

@@ -1,4 +1,5 @@
-//! Recorded real agents: a client behind the host receives the same frames as a client of the bare agent.
+//! Recorded real agents: a client behind the host receives the same frames as a client of the bare
+//! agent.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,8 @@ fn start_recorded_host(path: &Path) -> Result<TestHost> {
     scripted_host(&["--transcript", path.to_str().context("the path is not UTF-8")?])?.start_host()
 }
 
-/// Connects a client that answers the agent's requests as the recorded client did, in the recorded order.
+/// Connects a client that answers the agent's requests as the recorded client did, in the recorded
+/// order.
 async fn connect_recorded_client(
     host: &TestHost,
     records: &[TranscriptRecord],
@@ -69,7 +71,8 @@ fn until_last_answer(records: &[TranscriptRecord]) -> &[TranscriptRecord] {
     &records[..last.unwrap_or_default()]
 }
 
-/// Returns the frames that the client received for the session, without the host's own announcement of a mode.
+/// Returns the frames that the client received for the session, without the host's own announcement
+/// of a mode.
 fn received_frames(client: &TestClient) -> Vec<Value> {
     let frames = client.received_frames();
     let received = frames
@@ -81,8 +84,8 @@ fn received_frames(client: &TestClient) -> Vec<Value> {
         .collect()
 }
 
-/// Sends the recorded client's messages and waits for each answer. A cancel is sent once the turn's recorded text has
-/// arrived.
+/// Sends the recorded client's messages and waits for each answer. A cancel is sent once the turn's
+/// recorded text has arrived.
 async fn replay_client(
     client: &TestClient,
     session: &str,

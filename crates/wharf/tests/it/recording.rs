@@ -1,4 +1,5 @@
-//! The messages that the scripted agent received over all its starts: the file of its `--record` flag.
+//! The messages that the scripted agent received over all its starts: the file of its `--record`
+//! flag.
 
 use std::fs;
 use std::path::PathBuf;
@@ -24,7 +25,8 @@ impl Recording {
         self.directory.path().join("record")
     }
 
-    /// Configures a host whose default agent is the scripted one with these flags and the recording.
+    /// Configures a host whose default agent is the scripted one with these flags and the
+    /// recording.
     pub(crate) fn host_options(&self, flags: &[&str]) -> Result<HostOptions> {
         let path = self.path();
         let path = path.to_str().context("the path is not UTF-8")?;
@@ -50,7 +52,8 @@ impl Recording {
             .collect()
     }
 
-    /// Returns the requests and notifications since the last start of an agent, without its `initialize`.
+    /// Returns the requests and notifications since the last start of an agent, without its
+    /// `initialize`.
     pub(crate) fn since_start(&self) -> Result<Vec<Value>> {
         let messages: Vec<Value> = self
             .read_messages()?

@@ -1,5 +1,5 @@
-//! Checks of requests before they are served: `Host`, `Origin`, tokens and frame limits; and errors that a connection
-//! survives.
+//! Checks of requests before they are served: `Host`, `Origin`, tokens and frame limits; and errors
+//! that a connection survives.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -168,8 +168,8 @@ fn the_unix_socket_needs_no_token() -> Result<()> {
 
 #[tokio::test]
 async fn an_agent_without_a_session_is_refused_on_the_socket() -> Result<()> {
-    // The agent calls the host before it answers `initialize`. The answer is on its stderr, which the error of the
-    // failed start carries.
+    // The agent calls the host before it answers `initialize`. The answer is on its stderr, which
+    // the error of the failed start carries.
     let options = scripted_host(&[])?;
     let folder = tempfile::tempdir()?;
     let socket = folder.path().join("wharf.sock");

@@ -1,4 +1,5 @@
-//! The OpenAPI document against the host that serves it: every answer to random requests is documented.
+//! The OpenAPI document against the host that serves it: every answer to random requests is
+//! documented.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -22,7 +23,8 @@ async fn fetch_document(http: &RestClient) -> Result<OpenApiDocument> {
     Ok(OpenApiDocument(http.get("/openapi.json").await?.expect(200)?))
 }
 
-/// Returns the routes that the tables of the protocol's page list in their first column, such as `GET /sessions`.
+/// Returns the routes that the tables of the protocol's page list in their first column, such as
+/// `GET /sessions`.
 fn routes_in_the_docs() -> Result<BTreeSet<String>> {
     let page = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/protocol/rest.md");
     let page = std::fs::read_to_string(page)?;

@@ -81,7 +81,8 @@ fn remove_member(text: &str, member: &str) -> String {
     out + rest
 }
 
-/// Removes the usage of a session, its last member, which is known only after the first measurement.
+/// Removes the usage of a session, its last member, which is known only after the first
+/// measurement.
 fn remove_resources(text: &str) -> String {
     let mut parts = text.split(",\"resources\":{");
     let first = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,5 @@
-//! AIP-46 over HTTP: wrong input gets its documented status and code, and creates or changes no session.
+//! AIP-46 over HTTP: wrong input gets its documented status and code, and creates or changes no
+//! session.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! AIP-46 over HTTP: refusals in plain words, and requests that must not be taken for others (rule 8.2).
+//! AIP-46 over HTTP: refusals in plain words, and requests that must not be taken for others (rule
+//! 8.2).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! Over REST: sending a queued prompt at once, ending a turn by force, and the attached clients (rules 17.3 to 17.5).
+//! Over REST: sending a queued prompt at once, ending a turn by force, and the attached clients
+//! (rules 17.3 to 17.5).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

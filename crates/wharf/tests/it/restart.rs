@@ -1,4 +1,5 @@
-//! `kill -9` of the host: updates that a client has seen are kept, and every prompt and session has a definite end.
+//! `kill -9` of the host: updates that a client has seen are kept, and every prompt and session has
+//! a definite end.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -17,8 +18,8 @@ const KILL_ROUNDS_WITH_AGENT: u32 = 6;
 /// The turn hangs after its burst, so that a kill at any later time interrupts it.
 const BURST_UPDATES: u64 = 100_000;
 
-/// Returns a number of updates up to `BURST_UPDATES`. Small and large numbers are equally frequent, since the beginning of a
-/// burst is as good a moment for a kill.
+/// Returns a number of updates up to `BURST_UPDATES`. Small and large numbers are equally frequent,
+/// since the beginning of a burst is as good a moment for a kill.
 fn kill_point(dice: &mut TestRandom) -> u64 {
     let largest = 1 << dice.next_below(17);
     (dice.next_below(largest) + 1).min(BURST_UPDATES)
@@ -84,7 +85,8 @@ async fn kill_during_kept_burst(host: &mut TestHost, kill_at: u64) -> Result<()>
     Ok(())
 }
 
-/// Lets an agent write a burst and kills the host after some of it. Returns the session and the updates that its client has seen.
+/// Lets an agent write a burst and kills the host after some of it. Returns the session and the
+/// updates that its client has seen.
 async fn see_burst_until_kill(host: &mut TestHost, kill_at: u64) -> Result<(String, Vec<String>)> {
     let cwd = cwd(host)?;
     let mut client = RawClient::open(host).await?;

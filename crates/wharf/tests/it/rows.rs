@@ -19,7 +19,8 @@ const FIRST_SCRIPT: &str =
     "tool-open slow; echo one; think two; tool; plan; stream 20 1; echo three";
 const LATER_SCRIPT: &str = "echo four; tool-done slow; tool; echo five";
 
-/// A reader as a client is to be written: it applies the events of a stream to the rows that it has.
+/// A reader as a client is to be written: it applies the events of a stream to the rows that it
+/// has.
 #[derive(Debug, Default)]
 pub(crate) struct RowReader {
     /// The rows by the seq and number in their id, which is their order.

@@ -1,5 +1,5 @@
-//! The session beside its rows: a reader of the stream learns of settings, clients and running commands without asking again (rules
-//! 13.4, 13.5).
+//! The session beside its rows: a reader of the stream learns of settings, clients and running
+//! commands without asking again (rules 13.4, 13.5).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

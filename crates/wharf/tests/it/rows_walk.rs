@@ -1,5 +1,5 @@
-//! Random prompts and random kills of the host: rows and exports are the same by pages, by following the stream and without the
-//! derived database (rules 13.5, 13.8).
+//! Random prompts and random kills of the host: rows and exports are the same by pages, by
+//! following the stream and without the derived database (rules 13.5, 13.8).
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -27,8 +27,8 @@ fn random_script(dice: &mut TestRandom) -> String {
     (0..count).map(|_| dice.pick_one(&steps)).collect::<Vec<_>>().join("; ")
 }
 
-/// Applies whole batches until so many have come or a turn has ended. The events of a batch without its end are sent again after a
-/// reconnect.
+/// Applies whole batches until so many have come or a turn has ended. The events of a batch without
+/// its end are sent again after a reconnect.
 async fn apply_batches(
     events: &mut TestEventStream,
     reader: &mut RowReader,

@@ -1,4 +1,5 @@
-//! The sandbox with real agents: operations that a confined agent can and cannot do (rules 3.8, 10.1).
+//! The sandbox with real agents: operations that a confined agent can and cannot do (rules 3.8,
+//! 10.1).
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -66,7 +67,8 @@ pub(crate) fn has_landlock() -> bool {
     }
 }
 
-/// Returns true if the kernel reports that the process cannot gain privileges, which Wharf sets for confined agents.
+/// Returns true if the kernel reports that the process cannot gain privileges, which Wharf sets for
+/// confined agents.
 fn is_confined(pid: u32) -> Result<bool> {
     Ok(fs::read_to_string(format!("/proc/{pid}/status"))?.contains("NoNewPrivs:\t1"))
 }
@@ -268,7 +270,8 @@ async fn files_served_to_a_confined_agent_follow_its_sandbox() -> Result<()> {
     Ok(())
 }
 
-/// A variable of the dynamic loader runs code in every program that it reaches, so it must reach only confined ones.
+/// A variable of the dynamic loader runs code in every program that it reaches, so it must reach
+/// only confined ones.
 #[tokio::test]
 async fn variables_that_an_agent_chooses_reach_no_program_that_is_not_confined() -> Result<()> {
     if !has_landlock() {

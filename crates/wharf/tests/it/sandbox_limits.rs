@@ -1,4 +1,5 @@
-//! A confined agent against the host itself: limits, priorities and file modes, which Landlock does not cover.
+//! A confined agent against the host itself: limits, priorities and file modes, which Landlock does
+//! not cover.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -124,7 +125,8 @@ async fn modes_of_secrets_and_state_that_a_confined_agent_changes_are_put_back_w
             assert!(path.ends_with("tokens.json"), "{}", path.display());
             continue;
         }
-        // The prompt's own answer takes some time, in which the mode may have been restored already.
+        // The prompt's own answer takes some time, in which the mode may have been restored
+        // already.
         let said = prompt_for_text(
             &client,
             &session,
@@ -148,7 +150,8 @@ async fn modes_that_were_changed_while_no_host_ran_are_put_back_at_the_start() -
     let mut host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     assert_eq!(prompt_for_text(&client, &session, "echo before").await?, "before");
-    // The session has ended in order: after the start it is cold, and the watch over live ones does not look at it.
+    // The session has ended in order: after the start it is cold, and the watch over live ones does
+    // not look at it.
     host.terminate()?;
     let state = host.state_dir();
     let own = state.join("workspaces/default/sessions").join(&session);

@@ -1,5 +1,6 @@
-//! An audit: a token of one workspace against the sessions of another, on every route of the OpenAPI document, every
-//! method of ACP and every tool of MCP. Routes, methods and tools that are added later are found automatically.
+//! An audit: a token of one workspace against the sessions of another, on every route of the
+//! OpenAPI document, every method of ACP and every tool of MCP. Routes, methods and tools that are
+//! added later are found automatically.
 
 use std::collections::BTreeSet;
 
@@ -96,7 +97,8 @@ impl OtherWorkspace {
         Ok(())
     }
 
-    /// Returns the state and the start parameters of these sessions: both are unchanged if nothing was done to them.
+    /// Returns the state and the start parameters of these sessions: both are unchanged if nothing
+    /// was done to them.
     async fn state(&self, host: &TestHost) -> Result<[(Value, String); 2]> {
         let http = RestClient::new(host);
         let kept = host.state_dir().join("workspaces/quokka/sessions");
@@ -167,8 +169,8 @@ async fn no_route_reads_or_changes_another_workspace() -> Result<()> {
     let (host, others, own) = start_audited_host().await?;
     let before = others.state(&host).await?;
     let document = OpenApiDocument(own.get("/openapi.json").await?.expect(200)?);
-    // Bodies that are kept would be shown again, so they name nothing of the other workspace; the following ones do and
-    // are refused.
+    // Bodies that are kept would be shown again, so they name nothing of the other workspace; the
+    // following ones do and are refused.
     let words = ["scripted", "here", "mine"].map(str::to_owned);
     let naming = json!([
         { "adapter": "scripted", "workspaceSlug": "quokka" },

@@ -1,4 +1,5 @@
-//! Tokens of one workspace: the sessions that they can start, and their directories (rules 8.6, 10.2).
+//! Tokens of one workspace: the sessions that they can start, and their directories (rules 8.6,
+//! 10.2).
 
 use std::path::PathBuf;
 
@@ -126,7 +127,8 @@ async fn acp_sessions_and_names_stay_in_the_workspace_of_the_token() -> Result<(
         "cwd_not_allowed"
     );
 
-    // The same name in two workspaces means two sessions, and a peer of one is unknown in the other.
+    // The same name in two workspaces means two sessions, and a peer of one is unknown in the
+    // other.
     let room = format!("{}?session=room&peer_id=ann", host.ws_url());
     let ann = TestClient::connect(&room, host.token()).await?;
     ann.initialize().await?;
@@ -162,7 +164,8 @@ async fn an_idempotency_key_never_leads_out_of_the_workspace() -> Result<()> {
         http.post_with("/sessions/agent", key, &body).await?.expect(200)?["id"],
         first["id"]
     );
-    // The file is edited by hand: the token that created the session now belongs to another workspace.
+    // The file is edited by hand: the token that created the session now belongs to another
+    // workspace.
     let file = host.state_dir().join("tokens.json");
     let mut tokens: Value = serde_json::from_slice(&std::fs::read(&file)?)?;
     tokens["version"] = json!(2);

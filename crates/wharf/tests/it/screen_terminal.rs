@@ -1,5 +1,5 @@
-//! A terminal with a screen for tests of the full-screen client: the client runs on a pseudo-terminal, and an emulator reads
-//! what it writes.
+//! A terminal with a screen for tests of the full-screen client: the client runs on a
+//! pseudo-terminal, and an emulator reads what it writes.
 
 use std::io::{Read, Write};
 use std::process::{ChildStdin, Stdio};
@@ -115,7 +115,8 @@ impl ScreenTerminal {
         self.wait_for(&format!("{text:?}"), |screen| screen.contains(text))
     }
 
-    /// Presses the keys again and again until the screen fits: an ask ignores keys for a moment after it has appeared.
+    /// Presses the keys again and again until the screen fits: an ask ignores keys for a moment
+    /// after it has appeared.
     pub(crate) fn press_until(
         &mut self,
         keys: &str,
@@ -168,7 +169,8 @@ impl ScreenTerminal {
         self.emulator.screen().alternate_screen()
     }
 
-    /// Waits until the command has ended. Returns its exit code and the text of the screen that it left.
+    /// Waits until the command has ended. Returns its exit code and the text of the screen that it
+    /// left.
     pub(crate) fn finish(&mut self) -> Result<(Option<i32>, String)> {
         let status = wait_exit(&mut self.child.0, WAIT_LIMIT)?;
         let status = status.with_context(|| format!("it goes on:\n{}", self.text()))?;

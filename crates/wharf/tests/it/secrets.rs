@@ -1,5 +1,5 @@
-//! Secrets appear in no command line, log, problem, `/debug/sessions` or message of a failing agent (rule 10.6). The
-//! state is private to its owner, whatever the umask.
+//! Secrets appear in no command line, log, problem, `/debug/sessions` or message of a failing agent
+//! (rule 10.6). The state is private to its owner, whatever the umask.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -50,7 +50,8 @@ async fn secrets_are_in_no_command_line_log_problem_or_description() -> Result<(
     let session = spawn_session(&http, &host).await?;
     send_prompt(&http, &session, "env PROVIDER_KEY; env PASSPHRASE").await?;
     wait_until_idle(&http, &session).await?;
-    // The agent has the secrets, and the session's log has them too, since it holds the conversation.
+    // The agent has the secrets, and the session's log has them too, since it holds the
+    // conversation.
     let events = http.get(&format!("/sessions/{session}/events")).await?.body;
     ensure!(events.contains(KNOWN_FORM_SECRET) && events.contains(PLAIN_SECRET), "{events}");
     let output = http.get(&format!("/sessions/{session}/output")).await?.body;

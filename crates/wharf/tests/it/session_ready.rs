@@ -1,4 +1,5 @@
-//! `session/ready`: no update of a session reaches a client before the client knows the session (§6, rule 3.6).
+//! `session/ready`: no update of a session reaches a client before the client knows the session
+//! (§6, rule 3.6).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -197,7 +198,8 @@ async fn agent_that_asks_for_it_is_sent_session_ready() -> Result<()> {
             .without_keepers(crate::AGENT_COMES_BACK)
             .start_host()?;
         let (first, session) = open_session(&host).await?;
-        // The agent refuses prompts before `session/ready` and holds its own updates back until then.
+        // The agent refuses prompts before `session/ready` and holds its own updates back until
+        // then.
         assert_eq!(stop_reason(first.send_prompt(&session, "echo one").await)?, "end_turn");
         first.expect_text("one").await;
         assert_eq!(recording.read_methods()?, ["session/new", "session/ready", "session/prompt"]);

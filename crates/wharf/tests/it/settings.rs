@@ -1,5 +1,5 @@
-//! Current settings of an agent: reported to every client in every spelling, and restored after a return (rules 12.9,
-//! 12.12).
+//! Current settings of an agent: reported to every client in every spelling, and restored after a
+//! return (rules 12.9, 12.12).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -30,7 +30,8 @@ impl PersistentAgent {
         options.without_keepers(crate::AGENT_COMES_BACK).start_host()
     }
 
-    /// Changes the settings that the agent has stored, as its own configuration or another program could.
+    /// Changes the settings that the agent has stored, as its own configuration or another program
+    /// could.
     fn change_settings(&self, change: impl Fn(&mut Value)) -> Result<()> {
         for file in std::fs::read_dir(self.folder.path())? {
             let path = file?.path();

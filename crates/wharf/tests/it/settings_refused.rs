@@ -1,4 +1,5 @@
-//! An agent that refuses the earlier settings on return, and how a caller can continue (rule 12.12).
+//! An agent that refuses the earlier settings on return, and how a caller can continue (rule
+//! 12.12).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

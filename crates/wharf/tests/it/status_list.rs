@@ -1,4 +1,5 @@
-//! `session/status` and `session/list` read sessions without changing or waking them (§5, rule 3.5).
+//! `session/status` and `session/list` read sessions without changing or waking them (§5, rule
+//! 3.5).
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! REST, MCP and the shell at the same time on one registry: ten sessions in four workspaces, each with its own output.
+//! REST, MCP and the shell at the same time on one registry: ten sessions in four workspaces, each
+//! with its own output.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,5 @@
-//! Terminals in tool calls: the client that created one shows it, all others get its text (rule 3.8).
+//! Terminals in tool calls: the client that created one shows it, all others get its text (rule
+//! 3.8).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

@@ -43,7 +43,8 @@ pub(crate) fn create_token(host: &TestHost, arguments: &[&str]) -> Result<(Strin
     Ok((text("id")?, text("token")?))
 }
 
-/// Returns the HTTP status with which a connection with this token is refused; `None` if it is accepted.
+/// Returns the HTTP status with which a connection with this token is refused; `None` if it is
+/// accepted.
 pub(crate) async fn refused_status(
     host: &TestHost,
     credentials: &Credentials,

@@ -314,7 +314,8 @@ impl Ledger {
             Event::Agent(AgentEvent::StartFailed { start, .. }) => {
                 assert_eq!((self.status, self.last_start), (Some(Status::Starting), *start));
                 self.failed_starts += 1;
-                // There is one more start if an agent that has forgotten its session is started with a new one.
+                // There is one more start if an agent that has forgotten its session is started
+                // with a new one.
                 assert!(!self.retrying && self.failed_starts <= 4, "a start is tried without end");
                 self.retrying = true;
                 self.process = None;

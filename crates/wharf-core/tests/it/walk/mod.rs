@@ -117,7 +117,8 @@ fn new_session(dice: &mut Dice, settings: Settings) -> NewSession {
 }
 
 impl Walk {
-    /// Runs one walk from the session's creation to its end. Returns the number of events of each kind.
+    /// Runs one walk from the session's creation to its end. Returns the number of events of each
+    /// kind.
     fn walk(seed: u64) -> [u64; KINDS.len()] {
         let _seed = Seed(seed);
         let mut walk = Self::begin(seed);
@@ -240,7 +241,8 @@ impl Walk {
         }
     }
 
-    /// Restarts the host. If the agent runs, every second host takes it over: then nothing of the session changes.
+    /// Restarts the host. If the agent runs, every second host takes it over: then nothing of the
+    /// session changes.
     fn restart_host(&mut self) {
         let before = self.session.state().clone();
         let is_adopted = before.status == Status::Running && self.dice.one_in(2);

@@ -1,4 +1,5 @@
-//! A proposal is the beginning of the step that follows: a host that wrote it first has written nothing else.
+//! A proposal is the beginning of the step that follows: a host that wrote it first has written
+//! nothing else.
 
 use wharf_core::{
     AgentEvent, ClientInput, Event, Input, LifecycleInput, Session, Step, StorageInput,

@@ -1,4 +1,5 @@
-//! The time without a host: the agent's output goes into its output file, the end of its stderr is kept, and limits count.
+//! The time without a host: the agent's output goes into its output file, the end of its stderr is
+//! kept, and limits count.
 
 use std::collections::VecDeque;
 use std::io;
@@ -58,7 +59,8 @@ impl KeptAgent {
         }
     }
 
-    /// Returns false if the socket was removed, as with its state directory: no host will call any more.
+    /// Returns false if the socket was removed, as with its state directory: no host will call any
+    /// more.
     fn has_socket(&self) -> bool {
         !matches!(std::fs::symlink_metadata(&self.order.socket), Err(error) if error.kind() == io::ErrorKind::NotFound)
     }
@@ -78,7 +80,8 @@ impl KeptAgent {
         Some(records.join(std::process::id().to_string()))
     }
 
-    /// Returns false if the record of the tree was removed, or all records: no host will ask for the agent any more.
+    /// Returns false if the record of the tree was removed, or all records: no host will ask for
+    /// the agent any more.
     fn has_record(&self) -> bool {
         let Some(record) = self.record_path() else { return false };
         !matches!(std::fs::symlink_metadata(record), Err(error) if error.kind() == io::ErrorKind::NotFound)
@@ -143,8 +146,9 @@ impl Absence {
         (self.is_over && !self.is_settled).then_some(self.next_save)
     }
 
-    /// Writes the output of the agent, which has ended, to the disk for the next host. If there is no space it is tried again later; a
-    /// host that comes before takes the output from the keeper. `exit` is unset if the keeper has ended the agent.
+    /// Writes the output of the agent, which has ended, to the disk for the next host. If there is
+    /// no space it is tried again later; a host that comes before takes the output from the keeper.
+    /// `exit` is unset if the keeper has ended the agent.
     pub(super) fn save(&mut self, kept: &KeptAgent, exit: Option<ExitStatus>, now: Instant) {
         self.drain(kept);
         let stderr: Vec<u8> = self.stderr.iter().copied().collect();
@@ -154,7 +158,8 @@ impl Absence {
 
     fn note_saved(&mut self, saved: &io::Result<()>, kept: &KeptAgent, now: Instant) {
         self.next_save = now + SAVE_INTERVAL;
-        // A part of the output that is missing was removed by another process: it is written once more.
+        // A part of the output that is missing was removed by another process: it is written once
+        // more.
         let is_in_vain = matches!(saved, Err(error) if error.kind() == io::ErrorKind::NotFound)
             && !kept.has_record();
         self.is_settled = saved.is_ok() || is_in_vain || now >= self.limit + MAX_SAVE_TIME;
@@ -225,7 +230,8 @@ impl Absence {
         }
     }
 
-    /// Hands the agent over to the next host, with reports of what has become of it. A host learns all of it at once.
+    /// Hands the agent over to the next host, with reports of what has become of it. A host learns
+    /// all of it at once.
     pub(super) fn greet(
         &self,
         kept: &KeptAgent,

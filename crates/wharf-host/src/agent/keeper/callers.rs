@@ -8,13 +8,15 @@ use std::time::{Duration, Instant};
 
 use super::host_check::{check_hello, check_process};
 
-/// How long a caller may take over its first line. A host sends it at once, but its machine may be very busy.
+/// How long a caller may take over its first line. A host sends it at once, but its machine may be
+/// very busy.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_HELLO_BYTES: usize = 256;
-/// The callers that are read at once. For one more, the one that has been silent for longest is refused.
+/// The callers that are read at once. For one more, the one that has been silent for longest is
+/// refused.
 const MAX_CALLERS: usize = 32;
-/// How long no caller is accepted after that has failed, as without open files. Until then the socket would wake the keeper
-/// all the time.
+/// How long no caller is accepted after that has failed, as without open files. Until then the
+/// socket would wake the keeper all the time.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The outcome for one caller.
@@ -110,7 +112,8 @@ impl Callers {
 }
 
 impl Caller {
-    /// Reads up to the end of the first line, and nothing behind it. Returns false if there is no such line.
+    /// Reads up to the end of the first line, and nothing behind it. Returns false if there is no
+    /// such line.
     fn read_line(&mut self) -> Result<bool, ErrorKind> {
         let mut byte = [0];
         while self.hello.len() < MAX_HELLO_BYTES {

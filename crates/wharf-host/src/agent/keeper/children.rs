@@ -21,7 +21,8 @@ pub(super) enum ChildEvent {
 pub(super) struct ChildEvents(PipeReader);
 
 impl ChildEvents {
-    /// Waits in a thread of its own for every child there is or will be: ours and those that the subreaper inherits.
+    /// Waits in a thread of its own for every child there is or will be: ours and those that the
+    /// subreaper inherits.
     pub(super) fn follow(agent: u32) -> std::io::Result<Self> {
         let (reader, mut writer) = std::io::pipe()?;
         rustix::io::ioctl_fionbio(&reader, true)?;

@@ -1,4 +1,5 @@
-//! Tells the next host from a process of an agent. All of them run as the same user, and nothing stops an agent from calling.
+//! Tells the next host from a process of an agent. All of them run as the same user, and nothing
+//! stops an agent from calling.
 
 use std::os::unix::net::UnixStream;
 
@@ -31,8 +32,8 @@ pub(super) fn check_hello(line: &[u8], secret: &str) -> bool {
     blake3::hash(line) == blake3::hash(expected.as_bytes())
 }
 
-/// Returns true if one of the processes above is a keeper. A process that is gone counts as an agent's: an agent could call
-/// through a child that ends at once.
+/// Returns true if one of the processes above is a keeper. A process that is gone counts as an
+/// agent's: an agent could call through a child that ends at once.
 fn is_below_keeper(pid: u32) -> bool {
     let above = process_table::process_and_ancestors(pid);
     process_table::is_gone(pid) || above.iter().any(|pid| process_table::is_keeper(*pid))

@@ -1,13 +1,14 @@
-//! The keeper: a tiny parent process of the agent. It ends the whole tree when told to, and it keeps the agent's pipes while no
-//! host is there.
+//! The keeper: a tiny parent process of the agent. It ends the whole tree when told to, and it
+//! keeps the agent's pipes while no host is there.
 //!
-//! It runs as `wharf __keeper FD -- COMMAND…`, one per process tree, with no runtime and two threads. `FD` is a socket to the
-//! host, which holds the other end for as long as it lives; `kill -9` of the host closes it. Then the keeper ends the tree,
-//! unless the host has told it to [keep](protocol::KEEP) the agent: then it moves the agent's output into a file in memory and
+//! It runs as `wharf __keeper FD -- COMMAND…`, one per process tree, with no runtime and two
+//! threads. `FD` is a socket to the host, which holds the other end for as long as it lives; `kill
+//! -9` of the host closes it. Then the keeper ends the tree, unless the host has told it to
+//! [keep](protocol::KEEP) the agent: then it moves the agent's output into a file in memory and
 //! waits for the next host. While a host is there, the keeper copies nothing and sleeps.
 //!
-//! The keeper is a subreaper, so whatever the agent started (setsid and double forks included) becomes its child in
-//! the end, and "no child is left" means "the tree is gone".
+//! The keeper is a subreaper, so whatever the agent started (setsid and double forks included)
+//! becomes its child in the end, and "no child is left" means "the tree is gone".
 
 mod absence;
 mod callers;
@@ -37,7 +38,8 @@ use protocol::{
 
 /// How long a tree has between SIGTERM and SIGKILL when the session is ended (rule 2.2).
 pub(super) const END_GRACE: Duration = Duration::from_secs(5);
-/// The same for what an agent leaves behind when it exits by itself: its work is done, nobody waits for more.
+/// The same for what an agent leaves behind when it exits by itself: its work is done, nobody waits
+/// for more.
 pub(super) const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
 /// How often SIGKILL is repeated: a process may fork while it is being killed.
 const FIRST_KILL_INTERVAL: Duration = Duration::from_millis(20);
@@ -78,7 +80,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 #[expect(unsafe_code, reason = "the one way to own an inherited descriptor")]
 fn own_control_socket(fd: RawFd) -> std::io::Result<UnixStream> {
-    // SAFETY: the host made this descriptor for us and named it on our command line; nothing else here knows it.
+    // SAFETY: the host made this descriptor for us and named it on our command line; nothing else
+    // here knows it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     // The agent must not hold it, or the host's death would go unseen.
     rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?;
@@ -95,7 +98,8 @@ fn start_agent(program: &OsString, args: &[OsString]) -> std::io::Result<std::pr
         .spawn()
 }
 
-/// The agent holds these now. Copies of ours would keep its pipes open after its death, and our directory busy.
+/// The agent holds these now. Copies of ours would keep its pipes open after its death, and our
+/// directory busy.
 fn release_own_stdio() {
     let null = |write: bool| {
         let file = std::fs::OpenOptions::new().read(!write).write(write).open("/dev/null");
@@ -186,7 +190,8 @@ impl Keeper {
             .map_or(ExitCode::from(1), |code| ExitCode::from((code & 0xff) as u8))
     }
 
-    /// The exit of a kept agent is told to a host before the keeper goes. If none has come in time, it is on the disk.
+    /// The exit of a kept agent is told to a host before the keeper goes. If none has come in time,
+    /// it is on the disk.
     fn is_done(&self) -> bool {
         let is_awaited = self.kept.is_some() && !self.is_forgotten;
         self.tree == Tree::Gone
@@ -295,8 +300,8 @@ impl Keeper {
         }
     }
 
-    /// Signals the agent's group and every process that descends from us. Once the agent is reaped, the number of its group may
-    /// be another's.
+    /// Signals the agent's group and every process that descends from us. Once the agent is reaped,
+    /// the number of its group may be another's.
     fn signal_tree(&self, signal: Signal) {
         let agent = Some(self.agent).filter(|_| self.exit.is_none());
         if let Some(group) =

@@ -1,8 +1,10 @@
 //! The messages between a host and a keeper: one line each, with open files where a line says so.
 //!
-//! A host says [`END`], [`KEEP`], [`DROP`] or [`FORGET`]; a host that takes the agent over says [`HELLO`] first. A keeper says
-//! [`STARTED`], [`FAILED`], [`EXITED`], [`SIGNALLED`], [`LACKED_HOST`], [`GONE`] and [`INTRUDER`]; it answers `HELLO` with [`KEEPER`], and then
-//! repeats what still holds of the others, all of it in one message: the host decides on that. Words that are not known are ignored, so that either side may be newer.
+//! A host says [`END`], [`KEEP`], [`DROP`] or [`FORGET`]; a host that takes the agent over says
+//! [`HELLO`] first. A keeper says [`STARTED`], [`FAILED`], [`EXITED`], [`SIGNALLED`],
+//! [`LACKED_HOST`], [`GONE`] and [`INTRUDER`]; it answers `HELLO` with [`KEEPER`], and then repeats
+//! what still holds of the others, all of it in one message: the host decides on that. Words that
+//! are not known are ignored, so that either side may be newer.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -17,8 +19,8 @@ use rustix::net::{
 
 use super::super::kept_files::KeptFiles;
 
-/// The major version. A host takes over keepers of its own version and of the one before; the name of the sockets' directory
-/// has it too.
+/// The major version. A host takes over keepers of its own version and of the one before; the name
+/// of the sockets' directory has it too.
 pub(crate) const PROTOCOL_VERSION: u32 = 1;
 
 /// The host ends the tree.
@@ -32,7 +34,8 @@ pub(crate) const FORGET: &str = "forget";
 /// The first word of a host that takes over: `hello VERSION SECRET`.
 pub(crate) const HELLO: &str = "hello";
 
-/// `keeper VERSION PROGRAM_VERSION ABSENT_MS`, with the files of the agent and one with the end of its stderr.
+/// `keeper VERSION PROGRAM_VERSION ABSENT_MS`, with the files of the agent and one with the end of
+/// its stderr.
 pub(crate) const KEEPER: &str = "keeper";
 /// The answer to a host that came while another one is there.
 pub(crate) const BUSY: &str = "busy";

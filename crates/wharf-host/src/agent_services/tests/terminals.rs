@@ -87,7 +87,8 @@ impl Bench {
         self.on("output", &id).await.unwrap()
     }
 
-    /// A pipe with a name, `$1` of [`Bench::lively`]: it tells when a script is up, and when nobody holds it any more.
+    /// A pipe with a name, `$1` of [`Bench::lively`]: it tells when a script is up, and when nobody
+    /// holds it any more.
     fn fifo(&self, name: &str) -> PathBuf {
         let path = self.temp.path().join(name);
         mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();

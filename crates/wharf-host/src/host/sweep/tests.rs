@@ -1,4 +1,5 @@
-//! The choice of the sessions that are forgotten, and sweeps of a host whose sessions and settings change meanwhile.
+//! The choice of the sessions that are forgotten, and sweeps of a host whose sessions and settings
+//! change meanwhile.
 
 use std::sync::Arc;
 
@@ -123,7 +124,8 @@ fn sessions_that_were_never_prompted_are_forgotten_after_a_day_without_a_client(
     );
 }
 
-/// A host with ended sessions, and `config.toml` in its directory. Its own sweeps come too late to matter.
+/// A host with ended sessions, and `config.toml` in its directory. Its own sweeps come too late to
+/// matter.
 struct SweptHost {
     host: Host,
     ids: Vec<SessionId>,

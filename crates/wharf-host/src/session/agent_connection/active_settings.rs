@@ -1,4 +1,5 @@
-//! The agent's settings that are in force: noted as facts, and told to clients in every spelling (rules 12.9, 12.12).
+//! The agent's settings that are in force: noted as facts, and told to clients in every spelling
+//! (rules 12.9, 12.12).
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use crate::settings::{
     AgentSettings, ReportedSettings, SettingRequest, is_same_in_force, newest_list, patched_options,
 };
 
-/// How long the agent may take to report a change itself before clients are told of it in its stead.
+/// How long the agent may take to report a change itself before clients are told of it in its
+/// stead.
 const REPORT_WAIT: Duration = Duration::from_millis(250);
 
 /// The settings of a session as its clients know them.
@@ -82,7 +84,8 @@ impl SettingAnnouncements {
                 settings.take_options(list);
                 self.list = Raw::new(list.raw().to_owned());
             }
-            // The agent has reported this value since it was asked for: what it reported last is newer.
+            // The agent has reported this value since it was asked for: what it reported last is
+            // newer.
             Ok(None) | Err(_) if was_reported => {}
             Ok(None) | Err(_) => settings.take_set(request),
         }
@@ -134,7 +137,8 @@ impl SettingAnnouncements {
         }
     }
 
-    /// Tells clients what the agent has not reported itself, in each spelling that they do not know yet.
+    /// Tells clients what the agent has not reported itself, in each spelling that they do not know
+    /// yet.
     pub(super) fn tell(&mut self, journal: &mut Journal) {
         let state = journal.state();
         let settings = AgentSettings::from_sources(state);

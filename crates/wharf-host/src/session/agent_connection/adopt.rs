@@ -1,4 +1,5 @@
-//! An agent between two hosts: kept for the next one, left to it, and taken over from the one before (rule 2.14).
+//! An agent between two hosts: kept for the next one, left to it, and taken over from the one
+//! before (rule 2.14).
 
 use wharf_core::{AskKind, Millis, Raw};
 use wharf_json::rpc::code;
@@ -34,7 +35,8 @@ impl AgentConnection {
         }
     }
 
-    /// Returns true if the agent has ended without a host, and output of it on the disk is not in the log yet.
+    /// Returns true if the agent has ended without a host, and output of it on the disk is not in
+    /// the log yet.
     pub(in crate::session) fn has_left_output(&self) -> bool {
         let is_link_to_output = self.link.as_ref().is_some_and(|link| link.has_no_keeper());
         is_link_to_output || self.awaits_left_output()
@@ -78,7 +80,8 @@ impl AgentConnection {
         }
     }
 
-    /// Goes on with an agent that was taken over: what the log owes it is sent, and what it asked for is served or answered.
+    /// Goes on with an agent that was taken over: what the log owes it is sent, and what it asked
+    /// for is served or answered.
     pub(in crate::session) fn adopt(&mut self, adopted: AdoptedAgent, journal: &mut Journal) {
         if let Some(time) = adopted.turn_status.session_time() {
             journal.set_time(time);
@@ -112,7 +115,8 @@ impl AgentConnection {
         }
     }
 
-    /// Serves a request again that an earlier host had begun to serve, or answers that its outcome is unknown.
+    /// Serves a request again that an earlier host had begun to serve, or answers that its outcome
+    /// is unknown.
     fn settle_request(&mut self, request: OpenRequest, journal: &Journal) {
         let Some(agent_request) = Raw::new(request.id) else { return };
         let method = request

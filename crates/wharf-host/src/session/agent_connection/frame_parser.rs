@@ -1,5 +1,5 @@
-//! Sorts the messages of the agent: facts for the core, responses for the clients that sent the requests, and requests for
-//! the party that can serve them.
+//! Sorts the messages of the agent: facts for the core, responses for the clients that sent the
+//! requests, and requests for the party that can serve them.
 
 use std::sync::Arc;
 
@@ -266,8 +266,8 @@ impl AgentFrameParser {
         }
     }
 
-    /// A form for the session goes to everyone; a link goes to the one who prompts; what belongs to a request goes to
-    /// whoever made that (rule 3.7).
+    /// A form for the session goes to everyone; a link goes to the one who prompts; what belongs to
+    /// a request goes to whoever made that (rule 3.7).
     fn elicitation(
         &mut self,
         frame: &[u8],
@@ -328,7 +328,8 @@ impl AgentFrameParser {
         }))
     }
 
-    /// A frame for one client: Wharf's session id where the agent's was, and one more part replaced.
+    /// A frame for one client: Wharf's session id where the agent's was, and one more part
+    /// replaced.
     fn copied(&self, frame: &[u8], envelope: &Envelope<'_>, other: Option<(Span, Bytes)>) -> Bytes {
         let mut parts: Vec<(Span, &[u8])> = Vec::with_capacity(2);
         if let Some(session) = &envelope.session {
@@ -340,7 +341,8 @@ impl AgentFrameParser {
         frame::one_line(frame::splice(frame, &mut parts).into())
     }
 
-    /// The frame with Wharf's session id. What stays for long is copied, so that it does not keep the arena alive.
+    /// The frame with Wharf's session id. What stays for long is copied, so that it does not keep
+    /// the arena alive.
     fn rewritten(&mut self, frame: &[u8], envelope: &Envelope<'_>, keep: bool) -> Option<Raw> {
         let span = envelope.session.as_ref()?.span.clone();
         let parts = [&frame[..span.start], &self.session[..], &frame[span.end..]];
@@ -360,12 +362,14 @@ impl AgentFrameParser {
     }
 }
 
-/// Returns true if frames of this method can get into the log, and from there to clients with their event id.
+/// Returns true if frames of this method can get into the log, and from there to clients with their
+/// event id.
 fn is_logged(method: &str) -> bool {
     matches!(method, "session/update" | "session/request_permission" | "elicitation/create")
 }
 
-/// Refuses a message for a session that is not the agent's own: it would act in the name of another.
+/// Refuses a message for a session that is not the agent's own: it would act in the name of
+/// another.
 fn refuse_session(
     frame: &[u8],
     envelope: &Envelope<'_>,
@@ -378,7 +382,8 @@ fn refuse_session(
     AgentMessage::Fault(Fault::ForeignSession, format!("{} for {named}", envelope.method))
 }
 
-/// The tool call that the update begins or ends. One whose id is longer than any agent's is not followed.
+/// The tool call that the update begins or ends. One whose id is longer than any agent's is not
+/// followed.
 fn tool_call(frame: &[u8], update: UpdateKind) -> Option<ToolCall> {
     let told = Json::parse(frame).ok()?.at(&["params", "update"]).ok()??;
     let id = told.text_at(&["toolCallId"]).ok()??;
@@ -436,8 +441,8 @@ fn stop_reason(frame: &[u8]) -> Arc<str> {
     told.ok().flatten().map_or_else(|| "unknown".into(), Arc::from)
 }
 
-/// A line that could not be read. What it names is not left waiting: a request of the agent is refused, an answer of it
-/// fails the request that it is for.
+/// A line that could not be read. What it names is not left waiting: a request of the agent is
+/// refused, an answer of it fails the request that it is for.
 fn malformed(
     kind: Fault,
     detail: String,

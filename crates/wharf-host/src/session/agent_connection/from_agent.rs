@@ -72,7 +72,8 @@ impl AgentConnection {
                 }
                 if let (Input::Agent(AgentInput::Asked { agent_request, .. }), Some(link)) = (&input, &self.link)
                     && journal.state().asks.len() >= journal.session().settings().max_asks
-                    // It will be refused, which is no event. An earlier host may have taken it and answered.
+                    // It will be refused, which is no event. An earlier host may have taken it and
+                    // answered.
                     && !link.writer().take_request(agent_request, None)
                 {
                     return;
@@ -85,7 +86,8 @@ impl AgentConnection {
                 failed.into_iter().for_each(|failed| self.take_in(failed, journal, clients));
             }
             AgentMessage::Answer { to, frame, ok } => {
-                // A setting that the agent agreed to is an event before its client is answered (rule 12.9).
+                // A setting that the agent agreed to is an event before its client is answered
+                // (rule 12.9).
                 if ok && let ForwardKind::Set { request, was_reported } = &to.kind {
                     self.settings.take_agreement(request, *was_reported, &frame, journal);
                 }
@@ -167,7 +169,8 @@ impl AgentConnection {
         self.speak(|writer| writer.fail(&agent_request, code::METHOD_NOT_FOUND, &message));
     }
 
-    /// Notes for a later host that a request is being served. Returns false if an earlier host has done so.
+    /// Notes for a later host that a request is being served. Returns false if an earlier host has
+    /// done so.
     fn note_taken(&self, request: &AgentRequest, repeatable: Option<&Bytes>) -> bool {
         let link = self.link.as_ref();
         link.is_none_or(|link| link.writer().take_request(&request.agent_request, repeatable))

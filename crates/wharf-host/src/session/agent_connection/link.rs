@@ -18,7 +18,8 @@ use crate::frame::{self, FrameKind, FrameLine, FrameReader};
 use crate::session::journal::Journal;
 use crate::settings::AgentSettings;
 
-/// How long an agent may take over `session/close` and over noticing that its stdin closed, before SIGTERM.
+/// How long an agent may take over `session/close` and over noticing that its stdin closed, before
+/// SIGTERM.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Faults of one start that are logged one by one; after that they are counted.
 const MAX_SHOWN_FAULTS: u64 = 100;
@@ -42,8 +43,8 @@ impl AgentDelete {
     }
 }
 
-/// Returns whether the line is a result for the request, `None` if it is not its answer. An answer that cannot be read is
-/// no result.
+/// Returns whether the line is a result for the request, `None` if it is not its answer. An answer
+/// that cannot be read is no result.
 fn read_answer(line: &FrameLine<'_>, id: u64) -> Option<bool> {
     let found = match line {
         FrameLine::Oversized { head, .. } => salvage_head(head),
@@ -60,7 +61,8 @@ fn read_answer(line: &FrameLine<'_>, id: u64) -> Option<bool> {
     found.iter().any(|message| message.may_answer(id)).then_some(false)
 }
 
-/// Waits for the answer to a request while everything else is thrown away: is it a result? `None` if none comes in time.
+/// Waits for the answer to a request while everything else is thrown away: is it a result? `None`
+/// if none comes in time.
 async fn answer_within(
     reader: &mut FrameReader<AgentOutput>,
     id: u64,
@@ -277,8 +279,9 @@ impl AgentLink {
         self.writer.note_reported(settings);
     }
 
-    /// Ends an agent that has closed its output, and waits for its tree. Returns its exit, its last words on stderr and the hold
-    /// on its keeper, which waits until the exit is noted; and the requests of clients that will get no answer.
+    /// Ends an agent that has closed its output, and waits for its tree. Returns its exit, its last
+    /// words on stderr and the hold on its keeper, which waits until the exit is noted; and the
+    /// requests of clients that will get no answer.
     pub(super) fn bury(
         self,
     ) -> (impl Future<Output = (AgentExit, String, AgentProcess)>, Vec<Forwarded>) {
@@ -364,7 +367,8 @@ impl AgentLink {
         process.stop_keeping();
         let unanswered = writer.into_unanswered();
         let ending = async move {
-            // Its remaining output is read and dropped, so that a full pipe cannot keep it from ending.
+            // Its remaining output is read and dropped, so that a full pipe cannot keep it from
+            // ending.
             let drained = async {
                 while let Ok(1..) = reader.fill().await {
                     while reader.next_line().is_some() {}

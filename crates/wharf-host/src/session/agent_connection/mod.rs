@@ -1,7 +1,8 @@
-//! The session's agent as its task sees it: started and ended here, spoken to in `to_agent`, heard in `from_agent`.
+//! The session's agent as its task sees it: started and ended here, spoken to in `to_agent`, heard
+//! in `from_agent`.
 //!
-//! `link` is the running process with its pipes, `writer` makes the lines that it is sent, `frame_parser` sorts the lines that
-//! it sends.
+//! `link` is the running process with its pipes, `writer` makes the lines that it is sent,
+//! `frame_parser` sorts the lines that it sends.
 
 mod active_settings;
 mod adopt;
@@ -200,7 +201,8 @@ impl AgentConnection {
             }
         }
         self.settings.take_opened(&settings, journal);
-        // Frames that came right behind the answer are in the reader already: no further wake announces them.
+        // Frames that came right behind the answer are in the reader already: no further wake
+        // announces them.
         self.take_lines(journal, clients);
     }
 
@@ -263,8 +265,8 @@ impl AgentConnection {
         self.deletes = true;
     }
 
-    /// Ends the agent, and waits until its tree is gone. Returns the fate of its copy of the session: deleted on the
-    /// process that ran, else on another one.
+    /// Ends the agent, and waits until its tree is gone. Returns the fate of its copy of the
+    /// session: deleted on the process that ran, else on another one.
     pub(super) async fn end_for_deletion(
         &mut self,
         journal: &mut Journal,
@@ -293,12 +295,14 @@ impl AgentConnection {
         }
     }
 
-    /// Leaves the output of an agent that has ended without a host to the next one: the end of the session may not be in the log.
+    /// Leaves the output of an agent that has ended without a host to the next one: the end of the
+    /// session may not be in the log.
     fn leave_ended(&mut self) {
         drop(self.link.take_if(|link| link.has_no_keeper()));
     }
 
-    /// The agent closed its output: whatever it does now, it is of no use. Its tree is ended and awaited.
+    /// The agent closed its output: whatever it does now, it is of no use. Its tree is ended and
+    /// awaited.
     pub(super) fn lose(&mut self, journal: &mut Journal, clients: &mut Clients) {
         let Some(mut link) = self.link.take() else { return };
         self.context.shared.set_keeper(0);
@@ -325,7 +329,8 @@ impl AgentConnection {
         self.startup.set_ending(tokio::spawn(watch.in_current_span()));
     }
 
-    /// Ends an agent whose output cannot be read any further. Output that its keeper has left is kept for a person to look at.
+    /// Ends an agent whose output cannot be read any further. Output that its keeper has left is
+    /// kept for a person to look at.
     pub(super) fn lose_unreadable(
         &mut self,
         error: &io::Error,
@@ -351,8 +356,8 @@ impl AgentConnection {
         clients.withdraw_all(journal.head());
     }
 
-    /// Ends things without a word in the log, which cannot be written: a kill and a cancel reach the agent all the same.
-    /// Returns what was done.
+    /// Ends things without a word in the log, which cannot be written: a kill and a cancel reach
+    /// the agent all the same. Returns what was done.
     pub(super) fn obey_unwritten(&mut self, input: &Input) -> Option<&'static str> {
         let is_forced = matches!(input, Input::Client(ClientInput::Interrupt { force: true, .. }));
         let ends_agent =

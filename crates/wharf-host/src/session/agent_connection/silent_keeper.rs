@@ -1,4 +1,5 @@
-//! The time until the keeper of an earlier host's agent answers. The session goes on without its agent meanwhile (rule 2.14).
+//! The time until the keeper of an earlier host's agent answers. The session goes on without its
+//! agent meanwhile (rule 2.14).
 
 use std::io;
 use std::time::Duration;
@@ -140,7 +141,8 @@ impl AgentConnection {
             .is_some_and(|awaited| awaited.keeper.presence.is_gone())
     }
 
-    /// Leaves the agent of a keeper that has not answered yet to the next host. Returns false if there is none.
+    /// Leaves the agent of a keeper that has not answered yet to the next host. Returns false if
+    /// there is none.
     pub(super) fn leave_awaited(&mut self) -> bool {
         let awaited = self.awaited_keeper.take();
         awaited.inspect(|awaited| awaited.asking.abort()).is_some()

@@ -219,7 +219,8 @@ impl AgentConnection {
     }
 }
 
-/// Returns the kind of a request that may be passed on to the agent, else the code and the message of its refusal.
+/// Returns the kind of a request that may be passed on to the agent, else the code and the message
+/// of its refusal.
 fn forward_kind(link: &AgentLink, frame: &[u8]) -> Result<ForwardKind, (i32, String)> {
     if link.writer().owes_too_much() {
         let message = "the agent has too many requests to answer; wait for some of its answers";

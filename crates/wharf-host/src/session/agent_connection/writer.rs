@@ -29,7 +29,8 @@ pub(super) enum PendingRequest {
     Call(AgentCall),
     /// The host's own request to delete a session; told whether the agent did.
     Delete(oneshot::Sender<AgentDelete>),
-    /// A request that an earlier host passed on. Its caller is gone; its success counts all the same.
+    /// A request that an earlier host passed on. Its caller is gone; its success counts all the
+    /// same.
     Inherited(ForwardKind),
 }
 
@@ -62,7 +63,8 @@ pub(super) enum ForwardKind {
 }
 
 impl ForwardKind {
-    /// Returns the kind of a client's request. The error: it asks for a setting in a way that cannot be read.
+    /// Returns the kind of a client's request. The error: it asks for a setting in a way that
+    /// cannot be read.
     pub(super) fn of(frame: &[u8]) -> Result<Self, ReadError> {
         let Ok(envelope) = frame::scan(frame) else { return Ok(Self::Other) };
         let request = SettingRequest::read(&envelope.method, frame)?;
@@ -82,7 +84,8 @@ pub(super) struct AgentWriter {
     /// The last id of a request that is no prompt. These ids are odd.
     last_id: u64,
     owed: HashMap<u64, PendingRequest>,
-    /// Requests of the agent that are elicitations: they are cancelled in other words than permissions.
+    /// Requests of the agent that are elicitations: they are cancelled in other words than
+    /// permissions.
     elicitations: HashSet<Bytes>,
     /// The end of the line of output that is being taken in; 0 if none is.
     line: u64,
@@ -90,7 +93,8 @@ pub(super) struct AgentWriter {
     is_known_line: bool,
 }
 
-/// Returns the id of a prompt's request: even, and the same for every host, since the event that starts the turn gives it.
+/// Returns the id of a prompt's request: even, and the same for every host, since the event that
+/// starts the turn gives it.
 const fn prompt_request_id(turn_started: Seq) -> u64 {
     turn_started.0 * 2
 }
@@ -147,8 +151,8 @@ impl AgentWriter {
         (self.line, self.is_known_line) = (0, false);
     }
 
-    /// Notes that a request of the agent is being served. Returns false if an earlier host has noted it: then it is served, or
-    /// answered, already.
+    /// Notes that a request of the agent is being served. Returns false if an earlier host has
+    /// noted it: then it is served, or answered, already.
     pub(super) fn take_request(&self, id: &Raw, repeatable: Option<&Bytes>) -> bool {
         if self.is_known_line {
             return false;
@@ -180,7 +184,8 @@ impl AgentWriter {
         self.outbox.send_frame(frame, note).map_err(|_| StdinStalled)
     }
 
-    /// Says an answer to a request of the agent that is no ask. An earlier host may have answered a line that is read again.
+    /// Says an answer to a request of the agent that is no ask. An earlier host may have answered a
+    /// line that is read again.
     fn say_answer(&self, id: &[u8], frame: Bytes) -> Result<(), StdinStalled> {
         if self.is_known_line {
             return Ok(());
@@ -203,7 +208,8 @@ impl AgentWriter {
         sent.map_err(|_| StdinStalled)
     }
 
-    /// Sends a prompt and remembers which answer will be its own. `turn_started` is the event that starts its turn.
+    /// Sends a prompt and remembers which answer will be its own. `turn_started` is the event that
+    /// starts its turn.
     pub(super) fn prompt(
         &mut self,
         prompt: PromptId,

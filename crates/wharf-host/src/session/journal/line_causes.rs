@@ -1,5 +1,5 @@
-//! Which event causes which message to the agent. A host notes the cause of each message, and the next one sends those whose
-//! cause is in the log and that were not sent.
+//! Which event causes which message to the agent. A host notes the cause of each message, and the
+//! next one sends those whose cause is in the log and that were not sent.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use wharf_store::{Log, StoreError};
 /// How much of the log is read at once.
 const PAGE_BYTES: usize = 1 << 20;
 
-/// Returns the event that causes each effect, if the effect is a message to the agent. Both are in the order of the decision;
-/// `head` is the last of the events.
+/// Returns the event that causes each effect, if the effect is a message to the agent. Both are in
+/// the order of the decision; `head` is the last of the events.
 pub(super) fn causes_of(effects: &[Effect], events: &[Event], head: Seq) -> Vec<Option<Seq>> {
     if effects.is_empty() {
         return Vec::new();
@@ -51,7 +51,8 @@ pub(in crate::session) enum OwedLine {
     Answer(Ask, AskReply),
 }
 
-/// Returns the messages that the events after `sent` cause, each with its event, as far as the agent still needs them.
+/// Returns the messages that the events after `sent` cause, each with its event, as far as the
+/// agent still needs them.
 pub(in crate::session) fn read_owed_lines(
     log: &Arc<dyn Log>,
     sent: Seq,

@@ -1,4 +1,5 @@
-//! The session and its log: lets the core decide, appends the events, publishes them, and returns the effects that are due.
+//! The session and its log: lets the core decide, appends the events, publishes them, and returns
+//! the effects that are due.
 
 mod acts;
 mod line_causes;
@@ -26,8 +27,8 @@ use crate::agent::AgentProcess;
 use crate::agent::ledger::LedgerHandle;
 use crate::ids::Now;
 
-/// The only writer of the session's log, and therefore the owner of its state: a decision that is not written yet is
-/// known to no other part.
+/// The only writer of the session's log, and therefore the owner of its state: a decision that is
+/// not written yet is known to no other part.
 #[derive(Debug)]
 pub(super) struct Journal {
     context: Arc<TaskContext>,
@@ -35,7 +36,8 @@ pub(super) struct Journal {
     clock: Clock,
     writer: LogWriter,
     acts: ActQueue,
-    /// Not even the reserve had space: no request is decided until the pending events are in the log.
+    /// Not even the reserve had space: no request is decided until the pending events are in the
+    /// log.
     stalled: bool,
     retry: Retry,
     /// Set when the log is lost: the session's task ends. This is what callers are told.
@@ -78,7 +80,8 @@ impl Journal {
         self.session.head()
     }
 
-    /// Returns the last event if all events are in the log and everything that follows from them is done.
+    /// Returns the last event if all events are in the log and everything that follows from them is
+    /// done.
     pub(super) fn settled_head(&self) -> Option<Seq> {
         // A log that is lost drops effects that were not carried out.
         (self.closed.is_none() && self.writer.is_empty() && self.acts.is_empty())
@@ -125,7 +128,8 @@ impl Journal {
         self.clock.lead_ms()
     }
 
-    /// Follows the output of another agent, which is taken in up to `offset`; of none without a ledger.
+    /// Follows the output of another agent, which is taken in up to `offset`; of none without a
+    /// ledger.
     pub(super) fn follow_output(&mut self, ledger: Option<LedgerHandle>, offset: u64) {
         self.writer.follow_output(ledger, offset);
     }
@@ -175,8 +179,9 @@ impl Journal {
         self.clock.now()
     }
 
-    /// Decides on a request that can be refused. The events that it proposes are written before the session is touched: if
-    /// the log cannot take them, the caller is told and there is nothing to undo.
+    /// Decides on a request that can be refused. The events that it proposes are written before the
+    /// session is touched: if the log cannot take them, the caller is told and there is nothing to
+    /// undo.
     pub(super) fn request(&mut self, input: Input, reply: ReplyTo) {
         // Earlier decisions stand, even if this request is refused.
         if !self.flush() {
@@ -215,7 +220,8 @@ impl Journal {
         }
     }
 
-    /// Writes what was decided and shows it. Returns false if it could not be written: then nothing may be done either.
+    /// Writes what was decided and shows it. Returns false if it could not be written: then nothing
+    /// may be done either.
     pub(super) fn flush(&mut self) -> bool {
         if self.closed.is_some() {
             return false;
@@ -263,7 +269,8 @@ impl Journal {
         self.acts.synced().await
     }
 
-    /// Answers callers whose answer has waited long enough, and returns the next work for the task, all in order.
+    /// Answers callers whose answer has waited long enough, and returns the next work for the task,
+    /// all in order.
     pub(super) fn next_due(&mut self) -> Option<Due> {
         loop {
             let act = match self.acts.next() {
@@ -292,7 +299,8 @@ impl Journal {
         }
     }
 
-    /// Lets go of an agent whose end is in the log. What a keeper has left of it is removed once the log is safe from a power cut.
+    /// Lets go of an agent whose end is in the log. What a keeper has left of it is removed once
+    /// the log is safe from a power cut.
     fn release(&self, process: AgentProcess) {
         if !process.has_no_keeper() {
             return process.release();

@@ -1,5 +1,5 @@
-//! A log that cannot be written for a while: the agent is held, requests that can wait are refused, and those that end
-//! things are written out of the reserve (rule 10.5).
+//! A log that cannot be written for a while: the agent is held, requests that can wait are refused,
+//! and those that end things are written out of the reserve (rule 10.5).
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use super::Journal;
 use super::writer::Space;
 use crate::session::handle::CallError;
 
-/// How soon the disk is tried again: at first, and after many failures. The engine looks at it less often than sessions
-/// ask.
+/// How soon the disk is tried again: at first, and after many failures. The engine looks at it less
+/// often than sessions ask.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(2);
 
@@ -41,8 +41,9 @@ impl Retry {
 }
 
 impl Journal {
-    /// Writes decided events and the pause out of the reserve, since the log had no room for them. Returns false if that
-    /// is not possible either; then it is kept in memory, and shown to nobody.
+    /// Writes decided events and the pause out of the reserve, since the log had no room for them.
+    /// Returns false if that is not possible either; then it is kept in memory, and shown to
+    /// nobody.
     pub(super) fn write_in_need(&mut self, why: PauseReason) -> bool {
         if !self.is_held() {
             tracing::error!(session = %self.context.shared.id, ?why, "the log cannot be written: the session is paused");

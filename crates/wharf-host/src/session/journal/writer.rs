@@ -27,7 +27,8 @@ pub(super) enum Space {
 #[derive(Debug)]
 pub(super) struct LogWriter {
     context: Arc<TaskContext>,
-    /// Decided and not yet shown. The number is how far the agent's output is taken in with the event.
+    /// Decided and not yet shown. The number is how far the agent's output is taken in with the
+    /// event.
     pending: Vec<(Millis, Event, u64)>,
     /// Proposed events that are in the log already: the first ones of the step that comes next.
     proposed: Vec<Event>,
@@ -49,8 +50,8 @@ struct OutputMark {
 }
 
 impl OutputMark {
-    /// Notes how far the output is taken in with each event from `first` on. The last one stands for all lines so far: those
-    /// behind it have led to no event.
+    /// Notes how far the output is taken in with each event from `first` on. The last one stands
+    /// for all lines so far: those behind it have led to no event.
     fn note_events(&mut self, first: Seq, offsets: impl ExactSizeIterator<Item = u64>) {
         let Some(ledger) = &self.ledger else { return };
         let last = offsets.len().saturating_sub(1);
@@ -91,13 +92,15 @@ impl LogWriter {
         }
     }
 
-    /// Follows the output of another agent, which is taken in up to `offset`; of none without a ledger.
+    /// Follows the output of another agent, which is taken in up to `offset`; of none without a
+    /// ledger.
     pub(super) fn follow_output(&mut self, ledger: Option<LedgerHandle>, offset: u64) {
         self.output = OutputMark { ledger, offset, noted: offset };
     }
 
-    /// Notes that the agent's output is taken in up to here: with the last event so far. The events before it in the same line
-    /// stand for the line before, so that a line whose events are cut off by a crash is read again.
+    /// Notes that the agent's output is taken in up to here: with the last event so far. The events
+    /// before it in the same line stand for the line before, so that a line whose events are cut
+    /// off by a crash is read again.
     pub(super) fn set_output_offset(&mut self, offset: u64) {
         self.output.offset = offset;
         if let Some((.., last)) = self.pending[self.written..].last_mut() {
@@ -123,7 +126,8 @@ impl LogWriter {
         session.head().0 == self.pending.len() as u64
     }
 
-    /// Keeps the events of a step. Returns false if they do not begin with the events that were proposed and written.
+    /// Keeps the events of a step. Returns false if they do not begin with the events that were
+    /// proposed and written.
     pub(super) fn push(&mut self, events: Vec<Event>, at: Millis) -> bool {
         let proposed = std::mem::take(&mut self.proposed);
         if !events.starts_with(&proposed) {
@@ -135,8 +139,8 @@ impl LogWriter {
         true
     }
 
-    /// Appends events that the session has proposed, all or none, before the session handles the request. Nothing else
-    /// is pending.
+    /// Appends events that the session has proposed, all or none, before the session handles the
+    /// request. Nothing else is pending.
     pub(super) fn append_proposed(
         &mut self,
         events: Vec<Event>,
@@ -184,8 +188,8 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Shows the appended events to every reader. Returns true if one of them is to be synced. A plain function: it
-    /// waits for nobody.
+    /// Shows the appended events to every reader. Returns true if one of them is to be synced. A
+    /// plain function: it waits for nobody.
     pub(super) fn publish(&mut self, session: &Session) -> bool {
         let TaskContext { host, shared, .. } = &*self.context;
         let mut seq = Seq(session.head().0 - self.pending.len() as u64);
@@ -230,8 +234,8 @@ impl LogWriter {
         if news {
             shared.note_rest(session, Now::millis());
         }
-        // Both at once: a reader that is woken by an event finds the state after it, and a reader of the state finds the
-        // events that led to it.
+        // Both at once: a reader that is woken by an event finds the state after it, and a reader
+        // of the state finds the events that led to it.
         shared.head.send_modify(|head| {
             *head = seq;
             if let Some(descriptor) = &descriptor {

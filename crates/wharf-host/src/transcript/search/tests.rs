@@ -1,5 +1,5 @@
-//! Random logs: search finds the same rows live, after a restart and after the database was lost, and these are the rows that
-//! have the words.
+//! Random logs: search finds the same rows live, after a restart and after the database was lost,
+//! and these are the rows that have the words.
 
 use std::collections::HashSet;
 use std::sync::Arc;

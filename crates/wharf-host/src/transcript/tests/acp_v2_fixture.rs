@@ -1,4 +1,5 @@
-//! A stored log of an agent that speaks ACP v2, and the rows that it makes. The log is never edited; the rows change with the fold.
+//! A stored log of an agent that speaks ACP v2, and the rows that it makes. The log is never
+//! edited; the rows change with the fold.
 
 use std::path::{Path, PathBuf};
 

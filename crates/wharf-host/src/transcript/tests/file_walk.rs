@@ -1,5 +1,5 @@
-//! Random logs over a database file: rows and exports are the same live, after a crash, without the file, and for a reader that
-//! has loaded only a part of the rows.
+//! Random logs over a database file: rows and exports are the same live, after a crash, without the
+//! file, and for a reader that has loaded only a part of the rows.
 
 use std::collections::BTreeMap;
 use std::path::Path;

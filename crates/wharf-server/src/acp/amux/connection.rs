@@ -1,4 +1,5 @@
-//! A connection that is bound to a session: amux's requests and the ACP methods to which the binding matters.
+//! A connection that is bound to a session: amux's requests and the ACP methods to which the
+//! binding matters.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -42,7 +43,8 @@ const NORMAL_CLOSURE: u16 = 1000;
 const AGENT_FAILED: u16 = 1011;
 /// The error code of amux for a prompt that would have to wait.
 const BUSY_CODE: i32 = -32001;
-/// A request for an ask has the ask's number as its id. The connection's own request ids come after all of these.
+/// A request for an ask has the ask's number as its id. The connection's own request ids come after
+/// all of these.
 const LAST_ASK_NUMBER: u64 = 1 << 40;
 
 /// The methods of a connection that is bound to a session.
@@ -212,7 +214,8 @@ impl AmuxMethods {
         }
     }
 
-    /// `session/detach` from the bound session: it is answered, and the connection is closed (rule 4.7).
+    /// `session/detach` from the bound session: it is answered, and the connection is closed (rule
+    /// 4.7).
     async fn detach(&self, request: ClientRequest<'_>) -> Option<Bytes> {
         let known = self.binding.find_session();
         let session =
@@ -223,8 +226,8 @@ impl AmuxMethods {
         None
     }
 
-    /// `session/prompt`: a plain prompt to the bound session does not wait (rule 9.3). If it is too late, all peers are
-    /// told who was faster.
+    /// `session/prompt`: a plain prompt to the bound session does not wait (rule 9.3). If it is too
+    /// late, all peers are told who was faster.
     async fn prompt(&self, request: ClientRequest<'_>) -> Outcome {
         let connection = self.connection();
         let handle = controlled_session(connection, request.envelope).await?;
@@ -243,7 +246,8 @@ impl AmuxMethods {
         }
     }
 
-    /// Returns the bound session, attached. Another session's id is refused: amux's requests are about the bound one.
+    /// Returns the bound session, attached. Another session's id is refused: amux's requests are
+    /// about the bound one.
     pub(super) async fn attached_session(
         &self,
         envelope: &Envelope<'_>,
@@ -262,8 +266,8 @@ impl AmuxMethods {
         Ok(attached)
     }
 
-    /// Finds the session, or makes it: in the active workspace, else in the host's own directory, since the client has
-    /// named none.
+    /// Finds the session, or makes it: in the active workspace, else in the host's own directory,
+    /// since the client has named none.
     async fn bound_session(&self) -> Result<SessionHandle, RpcError> {
         let connection = self.connection();
         let binding = &self.binding;

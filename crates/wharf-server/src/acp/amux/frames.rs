@@ -1,5 +1,5 @@
-//! Events → `amux/*` frames (rule 9.2). Turn and queue item ids are made of prompt ids: they are the same for every
-//! client and after every restart.
+//! Events → `amux/*` frames (rule 9.2). Turn and queue item ids are made of prompt ids: they are
+//! the same for every client and after every restart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use super::note::Note;
 use crate::acp::updates::stop_reason;
 use crate::acp::view::{Before, ViewExtension};
 
-/// Prompts that came by `amux/queue_prompt` have ids that begin so: they are queue items even if they need not wait.
+/// Prompts that came by `amux/queue_prompt` have ids that begin so: they are queue items even if
+/// they need not wait.
 pub(super) const QUEUE_ITEM: &str = "aq-";
 
 /// The frames for one amux client, with what it has been told of a session.
@@ -227,7 +228,8 @@ impl Frames {
             .with("reason", reason)
     }
 
-    /// Tells of an ask. This frame cannot be answered: the request itself comes besides, to clients that may answer.
+    /// Tells of an ask. This frame cannot be answered: the request itself comes besides, to clients
+    /// that may answer.
     fn opened(&self, ask: &Ask) -> Vec<Note> {
         let request = match frame::peek::<AgentRequest<'_>>(ask.frame.bytes()) {
             Ok(request) => request,

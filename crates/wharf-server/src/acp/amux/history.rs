@@ -1,5 +1,5 @@
-//! A session's past for an amux client: the frames themselves as `{method, params}` (rule 9.2), as an observer would have
-//! got them.
+//! A session's past for an amux client: the frames themselves as `{method, params}` (rule 9.2), as
+//! an observer would have got them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use super::frames::Frames;
 use crate::acp::history::{NotInline, entry_at};
 use crate::acp::view::{Shown, View};
 
-/// Returns the raw history from the cursor to `head`, as `view` shows it, if it stays under `limit` bytes.
+/// Returns the raw history from the cursor to `head`, as `view` shows it, if it stays under `limit`
+/// bytes.
 pub(super) async fn read_frames(
     mut cursor: Cursor,
     head: Seq,

@@ -1,7 +1,9 @@
-//! amux around ACP (§9): a WebSocket that is bound to a session by name, with amux's own frames besides ACP's.
+//! amux around ACP (§9): a WebSocket that is bound to a session by name, with amux's own frames
+//! besides ACP's.
 //!
-//! [`connect`] wraps a connection. On the way in, `AmuxMethods` handles amux's requests and the ACP methods to which the
-//! binding matters, and passes all others on. On the way out, the binding extends the view of its session by amux's frames.
+//! [`connect`] wraps a connection. On the way in, `AmuxMethods` handles amux's requests and the ACP
+//! methods to which the binding matters, and passes all others on. On the way out, the binding
+//! extends the view of its session by amux's frames.
 
 mod binding;
 mod connection;

@@ -1,4 +1,5 @@
-//! One `amux/*` notification being written. What comes from an agent or a client goes in as it was spelled.
+//! One `amux/*` notification being written. What comes from an agent or a client goes in as it was
+//! spelled.
 
 use bytes::Bytes;
 use serde_json::Value;

@@ -48,13 +48,15 @@ impl<'a> Params<'a> {
         })
     }
 
-    /// The reason for a cancel, cut off where it is too long: a cancel is not refused for its words.
+    /// The reason for a cancel, cut off where it is too long: a cancel is not refused for its
+    /// words.
     fn short_reason(&self) -> Option<Arc<str>> {
         let reason: String = self.reason.as_deref()?.chars().take(MAX_REASON_CHARS).collect();
         (!reason.is_empty()).then(|| reason.into())
     }
 
-    /// Returns the JSON text of the content blocks, with every value spelled as the client spelled it.
+    /// Returns the JSON text of the content blocks, with every value spelled as the client spelled
+    /// it.
     fn content(&self) -> Result<String, RpcError> {
         match (self.text, self.prompt) {
             (Some(text), _) if text.text().is_some_and(|text| !text.is_empty()) => {
@@ -89,7 +91,8 @@ pub(super) async fn handle(methods: &AmuxMethods, request: ClientRequest<'_>) ->
     Ok(Some(request.respond(&answer)))
 }
 
-/// Ends the running turn and puts this one in its place; with none running it is a prompt like any other.
+/// Ends the running turn and puts this one in its place; with none running it is a prompt like any
+/// other.
 async fn steer_turn(
     connection: &Connection,
     handle: &SessionHandle,

@@ -1,4 +1,5 @@
-//! The peers that are connected to a session's name: each peer id once, and one start of the session at a time.
+//! The peers that are connected to a session's name: each peer id once, and one start of the
+//! session at a time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,7 +12,8 @@ use wharf_host::core::SessionId;
 use crate::acp::outbound::Out;
 use crate::auth::Scope;
 
-/// How long a peer id that is in use is waited for: a client that comes back may be faster than the news that it left.
+/// How long a peer id that is in use is waited for: a client that comes back may be faster than the
+/// news that it left.
 const PEER_LEAVE_WAIT: Duration = Duration::from_millis(500);
 
 /// The names that have connections. Nothing of a session is kept here: it has its name in its log.
@@ -38,8 +40,8 @@ pub(super) struct Seat {
     peer: Sitter,
 }
 
-/// A peer id and the scope of whoever uses it: a name that is used in two scopes may stand for two sessions, and who is
-/// in the one must not be told that someone is in the other.
+/// A peer id and the scope of whoever uses it: a name that is used in two scopes may stand for two
+/// sessions, and who is in the one must not be told that someone is in the other.
 pub(super) type Sitter = (Scope, Arc<str>);
 
 impl Rooms {
@@ -88,8 +90,8 @@ impl Room {
         Some(Seat { room: Arc::clone(self), peer: peer.clone() })
     }
 
-    /// Sends a frame to every other peer of the same scope. A connection that is full misses it: it is told nothing that
-    /// it needs.
+    /// Sends a frame to every other peer of the same scope. A connection that is full misses it: it
+    /// is told nothing that it needs.
     pub(super) fn tell_others(&self, (scope, id): &Sitter, session: &SessionId, frame: &Bytes) {
         for ((_, _), out) in self
             .outs

@@ -91,13 +91,14 @@ impl Reading {
         }
     }
 
-    /// Returns true if something is ready for the reader; `None` if it is not the stream's reader any more.
+    /// Returns true if something is ready for the reader; `None` if it is not the stream's reader
+    /// any more.
     fn has_ready(&self) -> Option<bool> {
         self.streams.has_ready(self.place.as_ref(), self.number)
     }
 
-    /// Reads on in the log that the reader missed, with what was kept beside it in between. `None` if the log cannot
-    /// be read: the stream ends, and its reader comes again.
+    /// Reads on in the log that the reader missed, with what was kept beside it in between. `None`
+    /// if the log cannot be read: the stream ends, and its reader comes again.
     async fn next_missed(&mut self) -> Option<VecDeque<Marked>> {
         let Some(MissedLog { range, cursor, event_ids, understood }) = self.log.front_mut() else {
             return Some(std::mem::take(&mut self.missed));
@@ -124,7 +125,8 @@ impl Reading {
     }
 }
 
-/// Returns the frame that an event made when it was first shown, if the log alone can give it again.
+/// Returns the frame that an event made when it was first shown, if the log alone can give it
+/// again.
 fn again(entry: &Entry, event_ids: bool, understood: CapabilityFilter) -> Option<OutFrame> {
     let frame = View::plain(entry, understood)?;
     Some(if event_ids { with_event_id(&frame, entry.id()) } else { frame.into() })

@@ -1,4 +1,5 @@
-//! The connections of HTTP clients. No socket holds them: they last until they are deleted or nobody uses them.
+//! The connections of HTTP clients. No socket holds them: they last until they are deleted or
+//! nobody uses them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -104,7 +105,8 @@ impl Connections {
         http.deleted.notify_one();
         if let Some(known) = known {
             known.streams.end();
-            // In a task of its own: a client that does not wait for the answer to its DELETE leaves all the same.
+            // In a task of its own: a client that does not wait for the answer to its DELETE leaves
+            // all the same.
             let _ = tokio::spawn(async move { known.methods.leave().await }).await;
         }
     }

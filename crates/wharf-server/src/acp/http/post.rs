@@ -82,8 +82,8 @@ async fn take(
     Ok(StatusCode::ACCEPTED.into_response())
 }
 
-/// Hands the message in before the answer goes out, so that a client that waits for it has its messages in order; to
-/// the end, even if the client does not wait.
+/// Hands the message in before the answer goes out, so that a client that waits for it has its
+/// messages in order; to the end, even if the client does not wait.
 async fn receive(http: Arc<HttpConnection>, frame: Bytes, permit: BytePermit) {
     let span = client_span(http.connection().client.id());
     let work = async move { inbound::receive(&http.methods, frame, Some(permit)).await };
@@ -129,7 +129,8 @@ fn check_session(headers: &HeaderMap, envelope: &Envelope<'_>) -> Result<(), Fau
     }
 }
 
-/// Says why a message was not read. An answer that is too large fails the request that its first bytes name.
+/// Says why a message was not read. An answer that is too large fails the request that its first
+/// bytes name.
 async fn refuse_unread(
     app: &App,
     identity: &Identity,

@@ -1,4 +1,5 @@
-//! One event stream of a connection: what waits for its reader, and what a reader that comes back may have missed.
+//! One event stream of a connection: what waits for its reader, and what a reader that comes back
+//! may have missed.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -16,9 +17,11 @@ use crate::acp::wire::{Again, FrameOrigin, Gate};
 
 /// A reader with more than this to take is not given more from the log.
 const MAX_UNREAD_BYTES: usize = 64 * 1024;
-/// Bytes of messages that the log cannot give again, kept for readers that come back. The newest is always kept.
+/// Bytes of messages that the log cannot give again, kept for readers that come back. The newest is
+/// always kept.
 const MAX_KEPT_BYTES: usize = 256 * 1024;
-/// How many showings of the log are remembered: a reader that comes back had its last message in one of them.
+/// How many showings of the log are remembered: a reader that comes back had its last message in
+/// one of them.
 const MAX_KEPT_RUNS: usize = 16;
 /// The cost of a message besides its text.
 const MESSAGE_OVERHEAD_BYTES: usize = 64;
@@ -209,8 +212,8 @@ impl Stream {
         }
     }
 
-    /// Gives the stream to a new reader, who had everything up to `last`. The newest reader has it: the one before
-    /// may be gone without our knowing.
+    /// Gives the stream to a new reader, who had everything up to `last`. The newest reader has it:
+    /// the one before may be gone without our knowing.
     pub(super) fn open(&mut self, last: Option<StreamEventId>) -> Result<StreamSeat, Unknown> {
         let missed = match last {
             Some(last) => {
@@ -219,7 +222,8 @@ impl Stream {
                 (self.outbox_bytes, self.answers) = (0, 0);
                 missed
             }
-            // Which messages the last reader had is unknown; those that it was not given are all there.
+            // Which messages the last reader had is unknown; those that it was not given are all
+            // there.
             None => Missed::default(),
         };
         self.wake();
@@ -285,8 +289,8 @@ impl Stream {
         self.ready.extend(messages);
     }
 
-    /// Returns the next bytes for the reader, up to about `limit`; `None` if none are ready. They are a copy: bytes that
-    /// wait in the transport must not keep a large message.
+    /// Returns the next bytes for the reader, up to about `limit`; `None` if none are ready. They
+    /// are a copy: bytes that wait in the transport must not keep a large message.
     pub(super) fn next_chunk(&mut self, limit: usize) -> Option<Bytes> {
         let mut chunk = BytesMut::new();
         while chunk.len() < limit
@@ -296,7 +300,8 @@ impl Stream {
                 // Writing to memory does not fail. A frame is one line, so it is one `data` field.
                 let _ = write!(chunk, "id: {mark}\ndata: ");
             }
-            // At least one byte follows the head, or the next chunk would begin with the head again.
+            // At least one byte follows the head, or the next chunk would begin with the head
+            // again.
             let room = limit.saturating_sub(chunk.len()).max(1);
             self.ready_offset += frame.copy_to(self.ready_offset, room, &mut chunk);
             if self.ready_offset < frame.len() {

@@ -1,8 +1,9 @@
 //! The place of a message in a stream: the `id` of its server-sent event.
 //!
-//! `<epoch>-<seq>` is the message of that event of the log, `<epoch>-<seq>.<n>` the n-th of several before the last,
-//! `<epoch>-<seq>+<k>` the k-th message past the log after it, and `@<run>` follows where the stream shows the log a
-//! second time, as it does when the client loads the session again.
+//! `<epoch>-<seq>` is the message of that event of the log, `<epoch>-<seq>.<n>` the n-th of several
+//! before the last, `<epoch>-<seq>+<k>` the k-th message past the log after it, and `@<run>`
+//! follows where the stream shows the log a second time, as it does when the client loads the
+//! session again.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +13,8 @@ use wharf_host::core::{Epoch, EventId, Seq, parse_digits};
 /// The last message of an event.
 const LAST: u32 = u32::MAX;
 
-/// Sorts as the messages go out. The epoch comes last: it does not order anything, since `seq` does.
+/// Sorts as the messages go out. The epoch comes last: it does not order anything, since `seq`
+/// does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct StreamEventId {
     pub(super) run: u32,

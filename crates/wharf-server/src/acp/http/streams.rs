@@ -112,7 +112,8 @@ impl Streams {
         self.lock().stream(place).is_none_or(|stream| stream.is_new())
     }
 
-    /// Gives a stream to a new reader. `keep` says which streams that nobody reads may not make room.
+    /// Gives a stream to a new reader. `keep` says which streams that nobody reads may not make
+    /// room.
     pub(super) fn open(
         &self,
         place: Option<&SessionId>,
@@ -154,7 +155,8 @@ impl Streams {
         }
     }
 
-    /// The next bytes for this reader, if any wait; `None` if it is not the stream's reader any more.
+    /// The next bytes for this reader, if any wait; `None` if it is not the stream's reader any
+    /// more.
     pub(super) fn next_chunk(
         &self,
         place: Option<&SessionId>,
@@ -190,7 +192,8 @@ impl Streams {
         Some(books.stream(place).filter(|stream| stream.is_read_by(number))?.has_ready())
     }
 
-    /// Has what a reader missed sent before the rest; `None` if it is not the stream's reader any more.
+    /// Has what a reader missed sent before the rest; `None` if it is not the stream's reader any
+    /// more.
     pub(super) fn make_ready(
         &self,
         place: Option<&SessionId>,
@@ -264,7 +267,8 @@ impl Wire for StreamWire {
         };
         match books.stream(session) {
             Some(stream) => stream.push(origin, frame),
-            // Its stream had to make room in this very moment: what is not in the log cannot wait for another.
+            // Its stream had to make room in this very moment: what is not in the log cannot wait
+            // for another.
             None => books.connection.push(FrameOrigin::Connection, frame),
         }
         Ok(())

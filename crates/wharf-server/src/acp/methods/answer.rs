@@ -1,4 +1,5 @@
-//! Answers of a client to what it was asked: asks of an agent, and requests that were given to this client alone.
+//! Answers of a client to what it was asked: asks of an agent, and requests that were given to this
+//! client alone.
 
 use bytes::Bytes;
 use wharf_api::ErrorCode;
@@ -44,8 +45,8 @@ pub(in crate::acp) async fn take_response(
     }
 }
 
-/// Settles what a message that cannot be read names: an answer that was awaited counts as a failed one. Returns the id
-/// with which to refuse the message: its own, if it is a request.
+/// Settles what a message that cannot be read names: an answer that was awaited counts as a failed
+/// one. Returns the id with which to refuse the message: its own, if it is a request.
 pub(in crate::acp) async fn settle_malformed(
     connection: &Connection,
     found: &[Salvaged],
@@ -93,8 +94,8 @@ async fn answer_relay(
     answered.map_err(|error| use_cases::fault_from_call_error(&error, handle.id().as_str()))
 }
 
-/// Answers an ask: a choice settles it, a decline counts only when all have said so (rule 3.7). An answer that is not
-/// valid is a decline, and the agent never sees it (rule 12.3).
+/// Answers an ask: a choice settles it, a decline counts only when all have said so (rule 3.7). An
+/// answer that is not valid is a decline, and the agent never sees it (rule 12.3).
 async fn answer_ask(
     connection: &Connection,
     handle: &SessionHandle,

@@ -1,4 +1,5 @@
-//! `session/attach` and `session/detach`: a client joins a live session with as much of its past as it wants (§4).
+//! `session/attach` and `session/detach`: a client joins a live session with as much of its past as
+//! it wants (§4).
 
 use std::sync::Arc;
 
@@ -171,7 +172,8 @@ pub(in crate::acp) async fn attach_to(
         Some(from) => (from, TurnSeen::None),
         None => (joined.head, turn_seen(joined.turn)),
     };
-    // An exact reconnect sees what it missed as it would have seen it live: only asks from before are asked again.
+    // An exact reconnect sees what it missed as it would have seen it live: only asks from before
+    // are asked again.
     let history =
         if let Policy::After { name: AFTER_EVENT, seq } = policy { seq } else { joined.head };
     let view = View::new(session, wishes, Arc::clone(&connection.requests), history, seen)
@@ -189,8 +191,8 @@ pub(in crate::acp) async fn attach_to(
     Ok(None)
 }
 
-/// Returns the answer with its bytes counted. It waits for room as readers do; few can wait here, since each keeps its
-/// place for building.
+/// Returns the answer with its bytes counted. It waits for room as readers do; few can wait here,
+/// since each keeps its place for building.
 async fn reserve_answer(
     connection: &Connection,
     answer: Bytes,
@@ -328,7 +330,8 @@ pub(super) async fn detach_session(connection: &Connection, request: ClientReque
     Ok(Some(request.respond(&json!({ "sessionId": session.as_str(), "status": "detached" }))))
 }
 
-/// Returns the policy as it can be followed: an unknown word, message or event means everything, and the answer says so.
+/// Returns the policy as it can be followed: an unknown word, message or event means everything,
+/// and the answer says so.
 async fn choose_policy(handle: &SessionHandle, joined: &Joined, params: &AttachParams) -> Policy {
     match params.history_policy.as_deref() {
         Some("pending_only") => Policy::PendingOnly,

@@ -1,4 +1,5 @@
-//! `session/set_title`, `session/archive` and `session/unarchive`: a session's description, as clients set it (rule 14.9).
+//! `session/set_title`, `session/archive` and `session/unarchive`: a session's description, as
+//! clients set it (rule 14.9).
 
 use serde_json::json;
 use wharf_api::{SessionInfo, SessionPatch};
@@ -9,7 +10,8 @@ use crate::acp::errors::{RpcError, unreadable_params};
 use crate::acp::inbound::{ClientRequest, Outcome};
 use crate::use_cases;
 
-/// Gives the session a title, or with null takes the client's own away. The answer has the title that is shown now.
+/// Gives the session a title, or with null takes the client's own away. The answer has the title
+/// that is shown now.
 pub(super) async fn set_title(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
     let params = read_params(&request)?;
     let title = match params.last_member("title") {
@@ -27,10 +29,11 @@ pub(super) async fn set_title(connection: &Connection, request: ClientRequest<'_
     Ok(Some(request.respond(&json!({ "title": session.title }))))
 }
 
-/// Puts the session into the archive, or takes it out. Its agent is left alone, and its clients stay (rule 14.9).
+/// Puts the session into the archive, or takes it out. Its agent is left alone, and its clients
+/// stay (rule 14.9).
 ///
-/// A client that knows an earlier form of `session/archive` sends `archived: false` with it to get the session back. It is refused
-/// instead of archiving the session.
+/// A client that knows an earlier form of `session/archive` sends `archived: false` with it to get
+/// the session back. It is refused instead of archiving the session.
 pub(super) async fn archive_session(
     connection: &Connection,
     request: ClientRequest<'_>,

@@ -1,7 +1,9 @@
-//! How a client comes to a session: by a method that says so, or by a message that only names the session.
+//! How a client comes to a session: by a method that says so, or by a message that only names the
+//! session.
 //!
-//! Attaching is ACP's own path and no use case of other surfaces: only a connection has a lane, a view and a client that
-//! serves files and terminals. Whether the session is there for the caller is decided as for every surface.
+//! Attaching is ACP's own path and no use case of other surfaces: only a connection has a lane, a
+//! view and a client that serves files and terminals. Whether the session is there for the caller
+//! is decided as for every surface.
 
 use bytes::Bytes;
 use wharf_host::core::{Attachment, Joined, Refusal, Role, Seq, Status, TurnState};
@@ -26,7 +28,8 @@ pub(in crate::acp) struct Arrival {
     pub(in crate::acp) showing: MessageTurn,
 }
 
-/// Attaches without an answer. Events after `after` are shown as they would have been live; without it, only new ones.
+/// Attaches without an answer. Events after `after` are shown as they would have been live; without
+/// it, only new ones.
 pub(in crate::acp) async fn enter_quietly(
     connection: &Connection,
     handle: SessionHandle,
@@ -64,7 +67,8 @@ pub(in crate::acp) async fn enter_session(
     let mut arrival =
         arrive(connection, handle, attachment, connection.attendance(true), turn).await?;
     if wait_for_start(connection, &arrival).await? {
-        // The agent's statement about itself now that it is up. The client is shown all that happened since it came.
+        // The agent's statement about itself now that it is up. The client is shown all that
+        // happened since it came.
         let report = arrival.handle.agent_report().await;
         let report = report.map_err(|error| from_call(&error, arrival.handle.id().as_str()))?;
         let AgentReport { answer, answer_at, settings, latest, .. } = report;
@@ -73,8 +77,8 @@ pub(in crate::acp) async fn enter_session(
     Ok(arrival)
 }
 
-/// Attaches, and has a cold session brought back if the attachment says so. From here on the next message of the client
-/// about this session is accepted.
+/// Attaches, and has a cold session brought back if the attachment says so. From here on the next
+/// message of the client about this session is accepted.
 pub(super) async fn arrive(
     connection: &Connection,
     handle: SessionHandle,
@@ -89,7 +93,8 @@ pub(super) async fn arrive(
     Ok(Arrival { handle, joined, showing })
 }
 
-/// Waits for an agent that is starting. Returns true if it was and runs now; if it could not be started the client leaves.
+/// Waits for an agent that is starting. Returns true if it was and runs now; if it could not be
+/// started the client leaves.
 pub(super) async fn wait_for_start(
     connection: &Connection,
     arrival: &Arrival,
@@ -106,8 +111,8 @@ pub(super) async fn wait_for_start(
     }
 }
 
-/// Brings a cold session back with other settings than those that were in force, if a controller asks for that in
-/// `_meta.wharf` (rule 12.12). Nothing changes for a session that has its agent.
+/// Brings a cold session back with other settings than those that were in force, if a controller
+/// asks for that in `_meta.wharf` (rule 12.12). Nothing changes for a session that has its agent.
 pub(super) async fn wake_on_terms(
     connection: &Connection,
     handle: &SessionHandle,
@@ -134,7 +139,8 @@ pub(super) async fn wake_on_terms(
     }
 }
 
-/// Leaves a session that was not shown yet. Prompts that were sent meanwhile are answered all the same.
+/// Leaves a session that was not shown yet. Prompts that were sent meanwhile are answered all the
+/// same.
 pub(super) async fn leave_unshown(connection: &Connection, arrival: &Arrival) {
     let Arrival { handle, joined, .. } = arrival;
     let mut turn = connection.order.enter(handle.id(), None);
@@ -154,8 +160,8 @@ pub(super) async fn leave_unshown(connection: &Connection, arrival: &Arrival) {
     connection.leave(handle).await;
 }
 
-/// Returns an answer that tells up to an event, as this client understands it; with the event's id for a client that
-/// wants to come back there (rules 1.5, 3.11).
+/// Returns an answer that tells up to an event, as this client understands it; with the event's id
+/// for a client that wants to come back there (rules 1.5, 3.11).
 pub(in crate::acp) async fn placed_answer(
     connection: &Connection,
     handle: &SessionHandle,

@@ -1,4 +1,5 @@
-//! Messages that Wharf does not look into: they are passed on to the agent of the session that they name (rule 3.10).
+//! Messages that Wharf does not look into: they are passed on to the agent of the session that they
+//! name (rule 3.10).
 //!
 //! Other surfaces have no such path: their callers speak no ACP.
 
@@ -116,7 +117,8 @@ async fn hand_over(
     })
 }
 
-/// Waits until a request was passed on to an agent that starts. If it does not start, that is the answer.
+/// Waits until a request was passed on to an agent that starts. If it does not start, that is the
+/// answer.
 async fn wait_until_passed(
     connection: &Connection,
     passed_on: PassedOn,

@@ -1,6 +1,8 @@
-//! Requests without a session: `initialize`, logins, and anything else that goes to the agent of a connection.
+//! Requests without a session: `initialize`, logins, and anything else that goes to the agent of a
+//! connection.
 //!
-//! They are no use cases of other surfaces: the agent's own answer is passed to the client as it came.
+//! They are no use cases of other surfaces: the agent's own answer is passed to the client as it
+//! came.
 
 use wharf_host::core::{Role, Status};
 use wharf_host::{Forward, InitializeResponse, SessionHandle, frame, new_client_id};
@@ -69,7 +71,8 @@ pub(super) async fn log_out(connection: &Connection, request: ClientRequest<'_>)
     let own = if connection.agent.is_waiting().await { None } else { own_session(connection) };
     let others = connection.app.host.running(connection.agent.adapter()).into_iter();
     for handle in others.filter(|handle| own.as_ref().is_none_or(|own| own.id() != handle.id())) {
-        // Asked in no client's name: the client's own request is answered by the connection's own agent.
+        // Asked in no client's name: the client's own request is answered by the connection's own
+        // agent.
         let client = new_client_id();
         let id = Some(request.id.clone());
         let _ = handle
@@ -79,8 +82,8 @@ pub(super) async fn log_out(connection: &Connection, request: ClientRequest<'_>)
     ask_agent(connection, request).await
 }
 
-/// Asks the agent process that the connection has: the one that waits for its session, else that of a session. If there
-/// is none, one is started (rule 12.15).
+/// Asks the agent process that the connection has: the one that waits for its session, else that of
+/// a session. If there is none, one is started (rule 12.15).
 pub(super) async fn ask_agent(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
     connection.client.caller().may_change()?;
     let asked = connection
@@ -95,7 +98,8 @@ pub(super) async fn ask_agent(connection: &Connection, request: ClientRequest<'_
     }
 }
 
-/// Returns the newest session that this client controls and whose agent is one of the connection's adapter.
+/// Returns the newest session that this client controls and whose agent is one of the connection's
+/// adapter.
 fn own_session(connection: &Connection) -> Option<SessionHandle> {
     let fits = |attached: &AttachedSession| {
         let known = attached.handle.descriptor();

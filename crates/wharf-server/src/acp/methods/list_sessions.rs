@@ -1,4 +1,5 @@
-//! `session/list` and `session/status`. Both are answered from the registry: nothing is woken, nothing appended.
+//! `session/list` and `session/status`. Both are answered from the registry: nothing is woken,
+//! nothing appended.
 
 use std::sync::Arc;
 
@@ -131,7 +132,8 @@ pub(in crate::acp) fn list_page(
 ) -> Value {
     let is_there = |known: &Descriptor| filter.cwd.as_ref().is_none_or(|cwd| known.cwd == *cwd);
     found.retain(|known| is_there(known) && filter.archived.fits(known));
-    // Ids sort by age, so the last id of a page says where the next one begins, whatever comes or goes.
+    // Ids sort by age, so the last id of a page says where the next one begins, whatever comes or
+    // goes.
     found.sort_by(|a, b| b.id.cmp(&a.id));
     if let Some(cursor) = cursor {
         found.retain(|known| *known.id < *cursor);
@@ -179,7 +181,8 @@ fn list_entry(known: &Descriptor, view: &use_cases::AttentionView) -> Value {
     })
 }
 
-/// Adds what the session wants of the client's person, how its last turn ended, and what its agent reported.
+/// Adds what the session wants of the client's person, how its last turn ended, and what its agent
+/// reported.
 fn add_attention(own: &mut Value, info: SessionInfo) {
     let SessionInfo { attention, last_outcome, archived, usage, context, .. } = info;
     own["attention"] = json!(attention);

@@ -1,4 +1,5 @@
-//! `session/load` and `session/resume`: a client comes to a session that is there, with its past or without.
+//! `session/load` and `session/resume`: a client comes to a session that is there, with its past or
+//! without.
 
 use bytes::Bytes;
 use wharf_host::core::{Refusal, Role, Seq};
@@ -17,7 +18,8 @@ use crate::acp::message_order::MessageTurn;
 use crate::acp::outbound::Join;
 use crate::acp::view::TurnSeen;
 
-/// Replays the log as updates, then answers, then goes on live. A live agent is not disturbed (rule 3.5).
+/// Replays the log as updates, then answers, then goes on live. A live agent is not disturbed (rule
+/// 3.5).
 pub(super) async fn load_session(
     connection: &Connection,
     request: ClientRequest<'_>,
@@ -68,7 +70,8 @@ pub(super) async fn resume_session(
     Ok(None)
 }
 
-/// Returns the answer to a load or resume. If it cannot be made the client leaves: it was not shown the session.
+/// Returns the answer to a load or resume. If it cannot be made the client leaves: it was not shown
+/// the session.
 async fn loaded_answer(
     connection: &Connection,
     arrival: &Arrival,
@@ -85,8 +88,8 @@ async fn loaded_answer(
     }
 }
 
-/// Attaches to a session; a cold one's agent is brought back for a controller (rule 2.6). A controller that needs the
-/// agent is refused if a user killed the session (rule 12.16).
+/// Attaches to a session; a cold one's agent is brought back for a controller (rule 2.6). A
+/// controller that needs the agent is refused if a user killed the session (rule 12.16).
 async fn enter(
     connection: &Connection,
     request: ClientRequest<'_>,

@@ -1,4 +1,5 @@
-//! The methods of ACP: each translates a message into calls of the session's host, and their results into an answer.
+//! The methods of ACP: each translates a message into calls of the session's host, and their
+//! results into an answer.
 
 mod answer;
 mod attach;
@@ -106,7 +107,8 @@ impl Methods for AcpMethods {
             "session/cancel" => prompt::cancel(&self.connection, frame, envelope).await,
             "$/cancel_request" => prompt::cancel_request(&self.connection, frame).await,
             "session/ready" => {}
-            // Requests without an id: nobody is told of their end, and what they change would be in no log.
+            // Requests without an id: nobody is told of their end, and what they change would be in
+            // no log.
             method if AcpMethod::find(method).is_some() || is_setting_method(method) => {}
             method if is_reserved(method) => {}
             _ => forward::forward_notification(&self.connection, frame, envelope).await,
@@ -124,7 +126,8 @@ async fn open_session(
         .await?)
 }
 
-/// Returns the session that a message names, attached if it was not, for clients that may change it.
+/// Returns the session that a message names, attached if it was not, for clients that may change
+/// it.
 pub(super) async fn controlled_session(
     connection: &Connection,
     envelope: &Envelope<'_>,
@@ -136,7 +139,8 @@ pub(super) async fn controlled_session(
     Ok(handle)
 }
 
-/// Returns the session that a message names, attached as by `session/resume` if it was not (rule 3.5).
+/// Returns the session that a message names, attached as by `session/resume` if it was not (rule
+/// 3.5).
 async fn attached_session(
     connection: &Connection,
     envelope: &Envelope<'_>,
@@ -151,7 +155,8 @@ async fn attached_session(
     Ok(attached)
 }
 
-/// Handles a request that is not in the table: one about the queue, or one for the agent to answer or to refuse (rule 3.10).
+/// Handles a request that is not in the table: one about the queue, or one for the agent to answer
+/// or to refuse (rule 3.10).
 async fn handle_other(
     connection: &Arc<Connection>,
     request: ClientRequest<'_>,

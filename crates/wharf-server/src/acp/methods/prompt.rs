@@ -103,7 +103,8 @@ pub(in crate::acp) async fn send_prompt(
     Ok(())
 }
 
-/// Answers the same prompt again: its end answers this request too, be it past or still to come (rule 7.5).
+/// Answers the same prompt again: its end answers this request too, be it past or still to come
+/// (rule 7.5).
 async fn repeat_prompt(
     connection: &Connection,
     handle: &SessionHandle,
@@ -119,8 +120,8 @@ async fn repeat_prompt(
         return connection.outbox.send_after(session, answer, handle.head()).await;
     }
     requests.owe(receipt.prompt.clone(), session.clone(), id.clone());
-    // It may have ended just before that was noted; asking once more tells. Whichever settles it answers: this, or the
-    // view that comes to its end.
+    // It may have ended just before that was noted; asking once more tells. Whichever settles it
+    // answers: this, or the view that comes to its end.
     let now = submit_prompt(&connection.app, &connection.caller_in(session), handle, again).await;
     let now = match now {
         Ok(PromptReceipt { end: None, .. }) => return,
@@ -136,7 +137,8 @@ async fn repeat_prompt(
     }
 }
 
-/// Ends the client's own prompts or the turn that it sees; with `_meta.wharf` one prompt, or the queue too.
+/// Ends the client's own prompts or the turn that it sees; with `_meta.wharf` one prompt, or the
+/// queue too.
 pub(super) async fn cancel(connection: &Connection, frame: &Bytes, envelope: &Envelope<'_>) {
     let Ok(handle) = controlled_session(connection, envelope).await else { return };
     let app = &connection.app;
@@ -167,8 +169,8 @@ pub(super) async fn cancel(connection: &Connection, frame: &Bytes, envelope: &En
     }
 }
 
-/// `$/cancel_request`: a waiting prompt leaves the queue, a running one is cancelled, a request that was passed on
-/// is taken back (rules 3.4, 7.3).
+/// `$/cancel_request`: a waiting prompt leaves the queue, a running one is cancelled, a request
+/// that was passed on is taken back (rules 3.4, 7.3).
 pub(super) async fn cancel_request(connection: &Connection, frame: &Bytes) {
     let request = match frame::peek::<RequestParams<CancelParams<'_>>>(frame) {
         Ok(request) => request.params.request_id.raw().as_bytes(),

@@ -74,7 +74,8 @@ pub(super) async fn move_queued(connection: &Connection, request: ClientRequest<
     Ok(Some(request.respond(&json!({}))))
 }
 
-/// Returns the session that the request names, attached if it was not (rule 3.5), and the request's parameters.
+/// Returns the session that the request names, attached if it was not (rule 3.5), and the request's
+/// parameters.
 async fn read_call<'f>(
     connection: &Connection,
     request: ClientRequest<'f>,

@@ -83,7 +83,8 @@ impl KnownTokens {
         Ok(())
     }
 
-    /// Replaces the tokens. A token that was known keeps its end: reading the file again gives it no more time.
+    /// Replaces the tokens. A token that was known keeps its end: reading the file again gives it
+    /// no more time.
     fn replace_entries(&mut self, entries: Vec<TokenEntry>) {
         let before = std::mem::take(&mut self.entries);
         let now = now();
@@ -111,7 +112,8 @@ impl KnownTokens {
         over(held) || !self.entries.iter().any(|other| &*other.entry.id == asker && !over(other))
     }
 
-    /// Returns the person that a token belongs to (rule 14.6). A login belongs to the person that asked for it.
+    /// Returns the person that a token belongs to (rule 14.6). A login belongs to the person that
+    /// asked for it.
     pub(super) fn person_of_token(&self, id: &str) -> Arc<str> {
         let mut id = id;
         // A login has no logins of its own; the bound is against a file that says so.

@@ -10,8 +10,8 @@ use super::super::terms::TokenEntry;
 /// The wall clock, which people and programs set, and the monotonic clock.
 pub(super) type Moments = (Millis, Instant);
 
-/// The end of a token: by the wall clock, and by the monotonic clock counted from when the token was first seen. The
-/// earlier one counts, so that a clock that is set back keeps no token alive.
+/// The end of a token: by the wall clock, and by the monotonic clock counted from when the token
+/// was first seen. The earlier one counts, so that a clock that is set back keeps no token alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TokenLifetime {
     at: Millis,
@@ -21,7 +21,8 @@ pub(super) struct TokenLifetime {
 impl TokenLifetime {
     pub(super) fn of(entry: &TokenEntry, (wall, steady): Moments) -> Option<Self> {
         let at = entry.ends_at()?;
-        // If the clock is earlier than the creation time, the remaining lifetime is capped at the full TTL.
+        // If the clock is earlier than the creation time, the remaining lifetime is capped at the
+        // full TTL.
         let most =
             parse_timestamp(&entry.created_at).map_or(u64::MAX, |made| at.0.saturating_sub(made.0));
         let left = at.0.saturating_sub(wall.0).min(most);

@@ -1,7 +1,9 @@
-//! Server-sent events: the lines (rule 8.3) and the rows (rule 13.5) of one session, and the state of all (rule 8.1).
+//! Server-sent events: the lines (rule 8.3) and the rows (rule 13.5) of one session, and the state
+//! of all (rule 8.1).
 //!
-//! A stream reads the log only when its client reads the stream, so that a client that never reads costs bounded memory. The
-//! lines of a large update count against the byte budget of all connections.
+//! A stream reads the log only when its client reads the stream, so that a client that never reads
+//! costs bounded memory. The lines of a large update count against the byte budget of all
+//! connections.
 
 mod poll_stream;
 mod ready_events;
@@ -42,7 +44,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(follow_rows))
 }
 
-/// How often an idle stream sends a comment: proxies close connections that are silent for half a minute.
+/// How often an idle stream sends a comment: proxies close connections that are silent for half a
+/// minute.
 const COMMENT_INTERVAL: Duration = Duration::from_secs(25);
 const LAST_EVENT_ID_HEADER: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -57,8 +60,8 @@ pub(super) struct LineStreamQuery {
     include: Option<String>,
 }
 
-/// The events of one session as they happen: `line`, `status`, `turn` and `ask`. Stays open while the session sleeps; ends
-/// when it was killed, cannot come back or is forgotten.
+/// The events of one session as they happen: `line`, `status`, `turn` and `ask`. Stays open while
+/// the session sleeps; ends when it was killed, cannot come back or is forgotten.
 #[utoipa::path(
     get, path = "/sessions/{id}/stream", tag = "output", operation_id = "follow",
     params(
@@ -100,7 +103,8 @@ pub(super) struct RowStreamQuery {
     after: Option<String>,
 }
 
-/// The rows of a session as they change. Stays open while the session sleeps, and never wakes its agent.
+/// The rows of a session as they change. Stays open while the session sleeps, and never wakes its
+/// agent.
 #[utoipa::path(
     get, path = "/sessions/{id}/rows/stream", tag = "transcript", operation_id = "followRows",
     params(
@@ -134,12 +138,14 @@ pub(super) struct WatchQuery {
     rows: Option<String>,
     /// The id of the last event of the rows that the reader had.
     after: Option<String>,
-    /// Makes the stream end after the first events that are new to the reader, or after this time, at most 20 seconds: `20s`, `0s`.
+    /// Makes the stream end after the first events that are new to the reader, or after this time,
+    /// at most 20 seconds: `20s`, `0s`.
     wait: Option<String>,
 }
 
-/// The state of every session: `snapshot` once, then `session` for each that changes and `forgotten`; `stopping` when the host
-/// was told to stop. With `rows` also the rows of one session.
+/// The state of every session: `snapshot` once, then `session` for each that changes and
+/// `forgotten`; `stopping` when the host was told to stop. With `rows` also the rows of one
+/// session.
 #[utoipa::path(
     get, path = "/sessions/stream", tag = "sessions", operation_id = "watch",
     params(WatchQuery, ("Last-Event-ID" = Option<String>, Header, description = "Go on with the rows after this event")),
@@ -170,8 +176,8 @@ pub(super) async fn watch_sessions(
     })
 }
 
-/// Returns the position that a reader gives. A browser that reconnects repeats the first URL and sends its current position in
-/// the header.
+/// Returns the position that a reader gives. A browser that reconnects repeats the first URL and
+/// sends its current position in the header.
 fn read_position(headers: &HeaderMap, after: Option<String>) -> Option<String> {
     let header = headers
         .get(LAST_EVENT_ID_HEADER)
@@ -207,7 +213,8 @@ fn streamed(chunks: impl Stream<Item = Bytes> + Send + 'static, permit: TokenPer
     let set = response.headers_mut();
     set.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     set.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
-    // Asks proxies not to buffer events; `no-transform` above keeps them from compressing, for which they would buffer.
+    // Asks proxies not to buffer events; `no-transform` above keeps them from compressing, for
+    // which they would buffer.
     set.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     response
 }

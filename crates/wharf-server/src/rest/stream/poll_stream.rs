@@ -1,5 +1,6 @@
-//! A poll of the list and the rows (rule 13.5): the same events as in the stream, in a response that ends. A proxy that holds
-//! streams back passes such a response on, and a tab without a connection to spare gives its own back.
+//! A poll of the list and the rows (rule 13.5): the same events as in the stream, in a response
+//! that ends. A proxy that holds streams back passes such a response on, and a tab without a
+//! connection to spare gives its own back.
 
 use std::time::Duration;
 
@@ -39,7 +40,8 @@ impl PollStream {
         }
     }
 
-    /// Returns what the list and the rows have to tell at once, piece by piece; `None` once that is told.
+    /// Returns what the list and the rows have to tell at once, piece by piece; `None` once that is
+    /// told.
     async fn next_at_once(&mut self) -> Option<Bytes> {
         if !self.has_snapshot {
             self.has_snapshot = true;

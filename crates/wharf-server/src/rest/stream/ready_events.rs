@@ -9,8 +9,9 @@ use wharf_host::{ByteBudget, ByteHolder, BytePermit, Direction};
 /// The most bytes of one chunk of the response. A larger event is a chunk of its own.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The events that the reader has not taken yet. They are dropped when other connections need their bytes and the reader
-/// takes nothing. Its stream ends then, and it can continue with `Last-Event-ID`.
+/// The events that the reader has not taken yet. They are dropped when other connections need their
+/// bytes and the reader takes nothing. Its stream ends then, and it can continue with
+/// `Last-Event-ID`.
 #[derive(Debug)]
 pub(super) struct ReadyEvents {
     waiting: Arc<Mutex<Waiting>>,

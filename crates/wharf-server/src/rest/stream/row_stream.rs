@@ -1,7 +1,8 @@
 //! The event stream of one session's rows, for one reader (rule 13.5).
 //!
-//! Changes are sent in batches. Only the last event of a batch has an id, which stands for the whole log up to that point: a
-//! reader that reconnects has either all of a batch or takes it again.
+//! Changes are sent in batches. Only the last event of a batch has an id, which stands for the
+//! whole log up to that point: a reader that reconnects has either all of a batch or takes it
+//! again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,7 +125,8 @@ impl RowStream {
         })
     }
 
-    /// Returns the last event that the reader has received all changes of, once it has taken what is ready.
+    /// Returns the last event that the reader has received all changes of, once it has taken what
+    /// is ready.
     pub(super) fn position(&self) -> Option<EventId> {
         self.position
     }
@@ -134,8 +136,8 @@ impl RowStream {
         self.ready.is_empty()
     }
 
-    /// Makes the next batch and counts its bytes. Without room for a large one it is dropped and made again later: a reader
-    /// that waits for room must hold no bytes.
+    /// Makes the next batch and counts its bytes. Without room for a large one it is dropped and
+    /// made again later: a reader that waits for room must hold no bytes.
     async fn send_batch(&mut self) -> Result<(), Fault> {
         let mut batch = self.make_batch().await?;
         let size = |batch: &Batch| batch.events.iter().map(String::len).sum::<usize>();
@@ -228,7 +230,8 @@ impl RowStream {
         })
     }
 
-    /// Goes on with a session whose task has ended: by the session's deletion, or because its log failed.
+    /// Goes on with a session whose task has ended: by the session's deletion, or because its log
+    /// failed.
     async fn go_on(&mut self) {
         match self.visible.open(&self.session).await {
             // Its task has ended for good: the host is stopping.
@@ -257,7 +260,8 @@ impl RowStream {
         }
     }
 
-    /// Returns true if there may be something to tell. Changes of other sessions wake the stream, too.
+    /// Returns true if there may be something to tell. Changes of other sessions wake the stream,
+    /// too.
     fn has_news(&mut self) -> bool {
         let Some(told) = &self.told else { return true };
         let now = self.transcript.handle().descriptor();
@@ -284,7 +288,8 @@ impl RowStream {
         self.ready.extend(format_batch(&[beat], id.as_deref()), None);
     }
 
-    /// Waits until `due`. Events that come in great numbers meanwhile are folded at once: they are still in memory.
+    /// Waits until `due`. Events that come in great numbers meanwhile are folded at once: they are
+    /// still in memory.
     async fn fold_until(&self, due: Instant) {
         let mut ahead = self.cursor.clone_at(Seq(self.cursor.position().0 + FOLD_AHEAD_EVENTS));
         // News that are there at once never time out.
@@ -305,7 +310,8 @@ impl RowStream {
             biased;
             _ = self.beat.tick(), if self.position.is_some() => return self.send_beat(),
             () = handle.closed() => return self.go_on().await,
-            // The page, or the state of a reader that comes back: the log does not tell how it changed meanwhile.
+            // The page, or the state of a reader that comes back: the log does not tell how it
+            // changed meanwhile.
             () = async {}, if self.told.is_none() => {}
             _ = self.output_tick.tick(), if has_running => self.is_output_due = true,
             () = self.cursor.news() => {}
@@ -349,7 +355,8 @@ impl ChunkSource for RowStream {
     }
 }
 
-/// Returns an interval whose first tick comes after one period, and that never ticks faster to catch up.
+/// Returns an interval whose first tick comes after one period, and that never ticks faster to
+/// catch up.
 fn start_interval(period: Duration) -> Interval {
     let mut interval = tokio::time::interval(period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -370,12 +377,14 @@ fn format_batch(events: &[RowStreamEvent], id: Option<&str>) -> Vec<String> {
     events.iter().enumerate().map(format).collect()
 }
 
-/// Returns a position as the stream names it. It carries the fold, so that a reader whose rows are of another one is told.
+/// Returns a position as the stream names it. It carries the fold, so that a reader whose rows are
+/// of another one is told.
 fn to_stream_id(position: EventId) -> String {
     use_cases::to_cursor(&position.to_string())
 }
 
-/// Reads a position: the id of an event of the stream, or `asOf` of a page, which is taken for one of this fold.
+/// Reads a position: the id of an event of the stream, or `asOf` of a page, which is taken for one
+/// of this fold.
 fn parse_position(after: &str) -> Result<Resume, Fault> {
     let (fold, event) = match after.strip_prefix('f').and_then(|rest| rest.split_once('.')) {
         Some((fold, event)) => (wharf_host::core::parse_digits(fold), event),

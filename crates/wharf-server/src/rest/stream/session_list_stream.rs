@@ -1,4 +1,5 @@
-//! The event stream of all sessions, for one reader: a snapshot, then the changes, and that the host stops.
+//! The event stream of all sessions, for one reader: a snapshot, then the changes, and that the
+//! host stops.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +19,8 @@ use crate::auth::Identity;
 use crate::use_cases::AttentionView;
 use crate::visible_sessions::VisibleSessions;
 
-/// How often a silent stream sends a comment. Readers take a stream that is silent for 25 seconds for dead.
+/// How often a silent stream sends a comment. Readers take a stream that is silent for 25 seconds
+/// for dead.
 const COMMENT_INTERVAL: Duration = Duration::from_secs(10);
 /// Changes that come faster are sent together: no person sees more than ten a second.
 const MIN_UPDATE_INTERVAL: Duration = Duration::from_millis(100);
@@ -148,8 +150,9 @@ fn format_list_event(told: &SessionStreamEvent) -> String {
     format_event(told.name(), None, told)
 }
 
-/// Returns true if nothing changed that readers are told of. Output of the agent alone, which changes the last event and
-/// the time of the last output, is not told. Its use of resources is told once it differs visibly.
+/// Returns true if nothing changed that readers are told of. Output of the agent alone, which
+/// changes the last event and the time of the last output, is not told. Its use of resources is
+/// told once it differs visibly.
 pub(super) fn has_same_state(before: &Arc<Descriptor>, now: &Arc<Descriptor>) -> bool {
     if Arc::ptr_eq(before, now) {
         return true;

@@ -1,7 +1,7 @@
 //! The event stream of one session, for one reader.
 //!
-//! The id of a line is `<epoch>-<seq>.<n>`. Other stream events have the id `<epoch>-<seq>`; they come after the lines of
-//! their log event and stand for all of it.
+//! The id of a line is `<epoch>-<seq>.<n>`. Other stream events have the id `<epoch>-<seq>`; they
+//! come after the lines of their log event and stand for all of it.
 
 use std::sync::Arc;
 
@@ -39,7 +39,8 @@ pub(super) struct SessionStream {
 }
 
 impl SessionStream {
-    /// Opens the stream after that event. Returns `None` if the session has ended for good and nothing comes after the event.
+    /// Opens the stream after that event. Returns `None` if the session has ended for good and
+    /// nothing comes after the event.
     pub(super) async fn open(
         handle: SessionHandle,
         visible: VisibleSessions,
@@ -93,7 +94,8 @@ impl SessionStream {
         self.ended && self.follow.position() >= self.handle.head()
     }
 
-    /// Reads the next events. Returns `None` if the log cannot be read: the stream ends, and its reader may reconnect.
+    /// Reads the next events. Returns `None` if the log cannot be read: the stream ends, and its
+    /// reader may reconnect.
     async fn read_batch(&mut self) -> Option<()> {
         let followed = self.follow.next().await;
         let followed = followed
@@ -141,7 +143,8 @@ impl ChunkSource for SessionStream {
             if self.is_over() {
                 return None;
             }
-            // A comment interrupts only the wait for events, never a read, so that no event is lost.
+            // A comment interrupts only the wait for events, never a read, so that no event is
+            // lost.
             tokio::select! {
                 biased;
                 () = self.follow.wait_for_events() => {}

@@ -1,7 +1,7 @@
 //! The table of keys, one file per place.
 //!
-//! Keys that belong to others are not bound: `Ctrl-B` and `Ctrl-A` as commands (tmux, screen), `Ctrl-S`, `Ctrl-Q` and `Ctrl-\`
-//! (the terminal), function keys, and Alt as the only way.
+//! Keys that belong to others are not bound: `Ctrl-B` and `Ctrl-A` as commands (tmux, screen),
+//! `Ctrl-S`, `Ctrl-Q` and `Ctrl-\` (the terminal), function keys, and Alt as the only way.
 
 mod ask;
 mod composer;

@@ -7,7 +7,8 @@ use super::RowLayoutOptions;
 use super::prompt::actor_name;
 use crate::text::{format_duration, to_printable, wrap_plain};
 
-/// An open ask is in the dock; here stands the question, and later its answer. Below a tool call the answer is enough.
+/// An open ask is in the dock; here stands the question, and later its answer. Below a tool call
+/// the answer is enough.
 pub(super) fn ask_lines(ask: &RowAsk, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>> {
     let answer = describe_answer(ask);
     let text = match ask.tool {

@@ -34,7 +34,8 @@ pub(in crate::view) fn diff_lines(
     lines
 }
 
-/// Returns the changed lines of one file with their numbers, where these are known and there is room.
+/// Returns the changed lines of one file with their numbers, where these are known and there is
+/// room.
 pub(in crate::view) fn file_diff_lines(
     diff: &FileDiff,
     columns: usize,

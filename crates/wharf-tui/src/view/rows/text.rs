@@ -12,7 +12,8 @@ use crate::text::{
     wrap_plain,
 };
 
-/// Lays out a message as markdown; images and files are named. Of an open message that grew, only the end is laid out.
+/// Lays out a message as markdown; images and files are named. Of an open message that grew, only
+/// the end is laid out.
 pub(super) fn lay_out_message(
     message: &RowText,
     is_open: bool,

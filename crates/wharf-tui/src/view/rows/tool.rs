@@ -56,7 +56,8 @@ pub(super) fn lay_out_tool(
     RowLayout { lines, clock, ..RowLayout::default() }
 }
 
-/// The card in one line: mark, kind, subject, and on the right the changed lines, the exit code and the time.
+/// The card in one line: mark, kind, subject, and on the right the changed lines, the exit code and
+/// the time.
 fn head_line(
     tool: &RowTool,
     row: &TranscriptRow,

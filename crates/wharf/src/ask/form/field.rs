@@ -177,7 +177,8 @@ fn read_kind(schema: &Value) -> FieldKind {
     }
 }
 
-/// Returns the choices of `enum`, with titles of `enumNames`, or those of `oneOf` and `anyOf` with a `const` each.
+/// Returns the choices of `enum`, with titles of `enumNames`, or those of `oneOf` and `anyOf` with
+/// a `const` each.
 fn read_choices(schema: &Value) -> Vec<FieldChoice> {
     let list = |member: &str| schema[member].as_array().map(Vec::as_slice).unwrap_or_default();
     let title = |title: &Value| title.as_str().map(ToOwned::to_owned);

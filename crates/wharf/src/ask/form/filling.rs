@@ -74,7 +74,8 @@ impl FormFilling {
     }
 }
 
-/// Returns the value that a typed line means: an empty line means the default, or no value for an optional field.
+/// Returns the value that a typed line means: an empty line means the default, or no value for an
+/// optional field.
 fn read_line(field: &FormField, line: &str) -> Result<Option<Value>, String> {
     match &field.default {
         Some(default) if line.is_empty() => Ok(Some(default.clone())),

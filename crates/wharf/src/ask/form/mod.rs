@@ -1,4 +1,5 @@
-//! Forms of agents (`elicitation/create`): their fields, the values that a person gives, and the questions for a terminal.
+//! Forms of agents (`elicitation/create`): their fields, the values that a person gives, and the
+//! questions for a terminal.
 
 mod field;
 mod filling;
@@ -14,7 +15,8 @@ pub(crate) use filling::{FormFilling, FormStep};
 /// The fields that a form asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Form {
-    /// The required ones first, in the order in which the agent requires them; then the others by name.
+    /// The required ones first, in the order in which the agent requires them; then the others by
+    /// name.
     fields: Vec<FormField>,
 }
 
@@ -39,7 +41,8 @@ impl Form {
         (!fields.is_empty()).then_some(Self { fields })
     }
 
-    /// Returns the content for values such as `db=sqlite`. A field that is not named gets its default.
+    /// Returns the content for values such as `db=sqlite`. A field that is not named gets its
+    /// default.
     pub(crate) fn fill_from_pairs(&self, pairs: &[String]) -> Result<Value, String> {
         let mut content = Map::new();
         for pair in pairs {

@@ -24,8 +24,8 @@ fn cancel(id: u64) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"$/cancel_request","params":{{"requestId":{id}}}}}"#)
 }
 
-/// The connection is lost and found; the host is the same. Returns the marker by which the bridge finds the end of the open
-/// asks.
+/// The connection is lost and found; the host is the same. Returns the marker by which the bridge
+/// finds the end of the open asks.
 fn reconnected(stage: &mut Stage) -> Seen {
     let attach = stage.reconnect();
     let marker = stage.attached(&attach);

@@ -117,7 +117,8 @@ impl Stage {
         self.reconnect()
     }
 
-    /// Loses the connection, connects again, and returns the messages that follow the answer to `initialize`.
+    /// Loses the connection, connects again, and returns the messages that follow the answer to
+    /// `initialize`.
     fn reconnect(&mut self) -> Seen {
         self.lose();
         let greeting = self.connect();

@@ -1,4 +1,5 @@
-//! While the host is there: everything passes as it is, but for what the bridge itself has asked for.
+//! While the host is there: everything passes as it is, but for what the bridge itself has asked
+//! for.
 
 use bytes::Bytes;
 

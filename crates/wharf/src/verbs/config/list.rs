@@ -1,4 +1,5 @@
-//! `wharf config list` and `get`: the settings that are in force, and the values that a host would have that is started here.
+//! `wharf config list` and `get`: the settings that are in force, and the values that a host would
+//! have that is started here.
 
 use serde_json::{Value, json};
 use wharf_api::{HostSetting, HostSettingList, SettingSource};
@@ -192,7 +193,8 @@ fn format_settings(screen: Screen, view: &SettingsView) -> Vec<String> {
     table.to_lines(screen)
 }
 
-/// Returns the columns that a value may take, so that a row with its key and source fits into one line.
+/// Returns the columns that a value may take, so that a row with its key and source fits into one
+/// line.
 fn value_width(screen: Screen, settings: &[HostSetting]) -> usize {
     let widest =
         |width: fn(&HostSetting) -> usize| settings.iter().map(width).max().unwrap_or_default();

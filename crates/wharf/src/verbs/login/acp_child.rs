@@ -8,7 +8,8 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 use crate::connect::start_acp_child;
 use crate::global::GlobalOptions;
 
-/// The bridge to the agent. It ends with this value; the agent's process without a session ends with it.
+/// The bridge to the agent. It ends with this value; the agent's process without a session ends
+/// with it.
 #[derive(Debug)]
 pub(super) struct AcpChild {
     stdin: ChildStdin,

@@ -1,4 +1,5 @@
-//! `wharf logs SESSION`: the stderr of a session's agent, and its lines on stdout that are not JSON.
+//! `wharf logs SESSION`: the stderr of a session's agent, and its lines on stdout that are not
+//! JSON.
 
 use wharf_api::{AgentLogLine, AgentLogPage, LogStream, SessionInfo};
 

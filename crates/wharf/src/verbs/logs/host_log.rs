@@ -1,4 +1,5 @@
-//! `wharf logs`: the host's own log, read from its files. It works without a host: a host that did not start tells there why.
+//! `wharf logs`: the host's own log, read from its files. It works without a host: a host that did
+//! not start tells there why.
 
 use std::path::{Path, PathBuf};
 
@@ -38,8 +39,9 @@ pub(super) async fn show_host_log(global: &GlobalOptions, verb: &LogsVerb) -> an
     follow_log(follower.unwrap_or_else(|| LogFollower::new(&path)), screen, verb.json).await
 }
 
-/// Returns the file that the running host writes, or would write if it was started in the background. Tells if the running
-/// host logs to its stderr: what the file has is then of an earlier host.
+/// Returns the file that the running host writes, or would write if it was started in the
+/// background. Tells if the running host logs to its stderr: what the file has is then of an
+/// earlier host.
 async fn find_log_file(global: &GlobalOptions) -> anyhow::Result<PathBuf> {
     let usual = global.state_dir()?.join(LOG_FILE_NAME);
     let Ok(client) = global.connect_if_running().await else { return Ok(usual) };

@@ -16,7 +16,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// The most bytes that are read at once.
 const MAX_CHUNK_BYTES: u64 = 1 << 20;
 
-/// Returns the last lines of the log, and what follows them. There is nothing to follow if the newest file is missing.
+/// Returns the last lines of the log, and what follows them. There is nothing to follow if the
+/// newest file is missing.
 pub(super) fn read_last_lines(
     path: &Path,
     count: usize,
@@ -119,7 +120,8 @@ impl LogFollower {
 
     /// Returns the lines that were written since the last call.
     fn read_new(&mut self) -> io::Result<Vec<String>> {
-        // Before the read: a file that was put aside after it may have got further lines in between.
+        // Before the read: a file that was put aside after it may have got further lines in
+        // between.
         let is_current = self.file.as_ref().is_some_and(|file| is_at_path(file, &self.path));
         let lines = self.read_chunk()?;
         if !lines.is_empty() || is_current {

@@ -1,4 +1,5 @@
-//! `wharf output -f`: the rows as they change, past restarts of the host and sleeps of the agent, until the session ends.
+//! `wharf output -f`: the rows as they change, past restarts of the host and sleeps of the agent,
+//! until the session ends.
 
 use std::collections::HashSet;
 
@@ -21,7 +22,8 @@ struct RowFollower<'a> {
     seen: HashSet<String>,
 }
 
-/// Prints the last `lines` lines of the session, then what comes, until the session ends or the reader is gone.
+/// Prints the last `lines` lines of the session, then what comes, until the session ends or the
+/// reader is gone.
 pub(super) async fn follow_rows(
     client: &HostClient,
     session: &SessionInfo,

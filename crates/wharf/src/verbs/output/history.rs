@@ -73,8 +73,8 @@ struct RawRowPage {
     after: Option<String>,
 }
 
-/// Returns the selected rows, the oldest first. With `before`, the id of a row, only older rows. With `limit`, no more
-/// pages are read than it takes.
+/// Returns the selected rows, the oldest first. With `before`, the id of a row, only older rows.
+/// With `limit`, no more pages are read than it takes.
 pub(super) async fn read_rows(
     client: &HostClient,
     session: &str,

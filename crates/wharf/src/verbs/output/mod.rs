@@ -36,7 +36,8 @@ pub(crate) struct OutputVerb {
     /// Show the time of each row.
     #[arg(short, long)]
     time: bool,
-    /// Only what came after this time: `2026-11-15T20:34:00Z`, a day, or how long ago: `10m`, `2h`, `3d`.
+    /// Only what came after this time: `2026-11-15T20:34:00Z`, a day, or how long ago: `10m`, `2h`,
+    /// `3d`.
     #[arg(long, value_name = "TIME")]
     since: Option<SinceTime>,
     /// Only this turn: its number, `last`, or the id of its prompt.
@@ -45,10 +46,12 @@ pub(crate) struct OutputVerb {
     /// Only what the agent says: no prompts, thoughts, plans and tool calls.
     #[arg(long)]
     text: bool,
-    /// `rows`, or `lines` for the lines of AIP-46 that programs read: the last 200, or up to 10000 with -n.
+    /// `rows`, or `lines` for the lines of AIP-46 that programs read: the last 200, or up to 10000
+    /// with -n.
     #[arg(long, value_name = "STYLE", default_value = "rows", conflicts_with_all = ["time", "since", "turn", "text"])]
     style: OutputStyle,
-    /// JSON: the rows; with -f one row per line. With `--style lines` the answer of the host, not with -f.
+    /// JSON: the rows; with -f one row per line. With `--style lines` the answer of the host, not
+    /// with -f.
     #[arg(long)]
     json: bool,
 }
@@ -100,7 +103,8 @@ pub(crate) async fn run(global: &GlobalOptions, verb: OutputVerb) -> anyhow::Res
     Ok(Exit::Ok)
 }
 
-/// Prints the end of a session's transcript, then what comes, until the session ends or the reader is gone.
+/// Prints the end of a session's transcript, then what comes, until the session ends or the reader
+/// is gone.
 pub(crate) async fn follow_output(
     client: &HostClient,
     screen: Screen,

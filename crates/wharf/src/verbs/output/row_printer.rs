@@ -50,8 +50,8 @@ impl RowPrinter {
         })
     }
 
-    /// Prints the rows of a session that is not followed; with `lines` only so many of the last lines or rows. A reader that
-    /// is gone is no error.
+    /// Prints the rows of a session that is not followed; with `lines` only so many of the last
+    /// lines or rows. A reader that is gone is no error.
     pub(super) fn print_all(
         mut self,
         session: &str,
@@ -84,7 +84,8 @@ impl RowPrinter {
         print_text(last_lines(&text, lines))
     }
 
-    /// Prints the part of a new or changed row that is not printed yet. Returns false if the reader is gone.
+    /// Prints the part of a new or changed row that is not printed yet. Returns false if the reader
+    /// is gone.
     pub(super) fn print_row(&mut self, row: &TranscriptRow) -> bool {
         if self.style == PrintStyle::Json {
             // A row that still changes comes when it is complete.
@@ -102,7 +103,8 @@ impl RowPrinter {
         print_text(&self.live.end_line())
     }
 
-    /// Returns the text that a row adds. With `is_last_look`, nothing more is expected of open rows.
+    /// Returns the text that a row adds. With `is_last_look`, nothing more is expected of open
+    /// rows.
     fn text_of(&mut self, row: &TranscriptRow, is_last_look: bool) -> String {
         if self.style == PrintStyle::Text {
             let text = self.live.show(row);

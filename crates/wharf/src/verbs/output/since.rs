@@ -20,7 +20,8 @@ impl FromStr for SinceTime {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // A day begins at midnight in UTC, and a time without a zone is in UTC, as the times that Wharf shows.
+        // A day begins at midnight in UTC, and a time without a zone is in UTC, as the times that
+        // Wharf shows.
         let candidates = [
             text.to_owned(),
             format!("{text}Z"),

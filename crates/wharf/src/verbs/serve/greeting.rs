@@ -1,4 +1,5 @@
-//! The first lines that `wharf serve` prints: on a terminal the commands to try next, else only the address.
+//! The first lines that `wharf serve` prints: on a terminal the commands to try next, else only the
+//! address.
 
 use std::path::{Path, PathBuf};
 
@@ -88,8 +89,9 @@ impl Greeting {
     }
 }
 
-/// Returns the command that reaches this host from another terminal: `wharf` if the shell finds this program by that name,
-/// else the program's path, with `--state-dir` if the verbs would not look there by themselves.
+/// Returns the command that reaches this host from another terminal: `wharf` if the shell finds
+/// this program by that name, else the program's path, with `--state-dir` if the verbs would not
+/// look there by themselves.
 pub(super) fn find_command(
     program: &Path,
     state_dir: &Path,
@@ -107,7 +109,8 @@ pub(super) fn find_command(
     command
 }
 
-/// Returns the shortest name by which a shell in `directory` starts `program`; `found` is the `wharf` of its path.
+/// Returns the shortest name by which a shell in `directory` starts `program`; `found` is the
+/// `wharf` of its path.
 fn name_program(program: &Path, directory: Option<&Path>, found: Option<&Path>) -> String {
     let resolve = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if found.is_some_and(|found| resolve(found) == resolve(program)) {

@@ -1,4 +1,5 @@
-//! Signals to the host: some stop it gracefully, SIGHUP reloads its settings, the others have no effect.
+//! Signals to the host: some stop it gracefully, SIGHUP reloads its settings, the others have no
+//! effect.
 
 use anyhow::Context;
 use rustix::process::Signal;
@@ -6,16 +7,16 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::Receiver;
 use wharf_server::StopKind;
 
-/// Each of these stops the host gracefully. A person at the terminal stops the agents too; a service manager or a script that
-/// ends the host leaves them to the next one.
+/// Each of these stops the host gracefully. A person at the terminal stops the agents too; a
+/// service manager or a script that ends the host leaves them to the next one.
 const STOP_SIGNALS: [(Signal, StopKind); 3] = [
     (Signal::TERM, StopKind::LeaveAgents),
     (Signal::INT, StopKind::EndAgents),
     (Signal::QUIT, StopKind::EndAgents),
 ];
 
-/// By default each of these would end the host at once, with agents running and logs unsynced. SIGXFSZ comes when a file has
-/// reached its limit, which the write then reports too.
+/// By default each of these would end the host at once, with agents running and logs unsynced.
+/// SIGXFSZ comes when a file has reached its limit, which the write then reports too.
 const IGNORED_SIGNALS: [Signal; 8] = [
     Signal::USR1,
     Signal::USR2,
@@ -27,9 +28,10 @@ const IGNORED_SIGNALS: [Signal; 8] = [
     Signal::IO,
 ];
 
-/// Listens for signals from now on. The future completes at the first signal that stops the host. The second one ends the
-/// program at once, and leaves the agents to their keepers. The receiver gets something at each SIGHUP, which also comes when
-/// a terminal closes: a reload without a change does no harm.
+/// Listens for signals from now on. The future completes at the first signal that stops the host.
+/// The second one ends the program at once, and leaves the agents to their keepers. The receiver
+/// gets something at each SIGHUP, which also comes when a terminal closes: a reload without a
+/// change does no harm.
 ///
 /// Signals without effect are caught rather than ignored: agents would inherit the ignoring.
 pub(super) fn listen() -> anyhow::Result<(impl Future<Output = StopKind>, Receiver<()>)> {

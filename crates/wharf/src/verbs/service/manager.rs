@@ -1,4 +1,5 @@
-//! The parts that the service managers have in common: the description of the service, its removal and its status.
+//! The parts that the service managers have in common: the description of the service, its removal
+//! and its status.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,8 @@ pub(super) struct ServiceSpec {
     pub(super) name: String,
     pub(super) program: PathBuf,
     pub(super) state_dir: PathBuf,
-    /// Where the configuration is or will be: the service has other variables than this shell, and would look elsewhere.
+    /// Where the configuration is or will be: the service has other variables than this shell, and
+    /// would look elsewhere.
     pub(super) config: PathBuf,
     /// Where agents are found.
     pub(super) path: String,

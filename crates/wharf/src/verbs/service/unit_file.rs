@@ -50,7 +50,8 @@ fn comment_text(line: &str) -> &str {
     xml.or_else(|| line.strip_prefix("# ")).unwrap_or(line)
 }
 
-/// Returns the comment that names the state directory, on one line and without what would end a comment.
+/// Returns the comment that names the state directory, on one line and without what would end a
+/// comment.
 pub(super) fn state_dir_mark(spec: &ServiceSpec) -> String {
     let dir = spec
         .state_dir

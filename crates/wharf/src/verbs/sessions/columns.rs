@@ -106,7 +106,8 @@ impl SessionColumn {
         }
     }
 
-    /// Returns the cell for a person. `short_id` is the end of the id that tells it from the others.
+    /// Returns the cell for a person. `short_id` is the end of the id that tells it from the
+    /// others.
     pub(super) fn to_cell(
         self,
         session: &SessionInfo,
@@ -227,8 +228,8 @@ fn place(session: &SessionInfo, home: Option<&str>) -> String {
     }
 }
 
-/// Returns the display name, with a mark if the agent of another session started this one, and what the person has to know:
-/// the question, or the failure.
+/// Returns the display name, with a mark if the agent of another session started this one, and what
+/// the person has to know: the question, or the failure.
 fn describe(session: &SessionInfo) -> String {
     let mark = if session.parent_session_id.is_some() { "↳ " } else { "" };
     let name = session_state::display_name(session).unwrap_or_default();

@@ -32,7 +32,8 @@ impl FromStr for JsonFields {
 }
 
 impl JsonFields {
-    /// Returns the JSON of a session: the host's, or an object with the chosen members, null for those that it lacks.
+    /// Returns the JSON of a session: the host's, or an object with the chosen members, null for
+    /// those that it lacks.
     pub(super) fn choose(&self, json: &RawValue) -> anyhow::Result<String> {
         if self.0.is_empty() {
             return Ok(json.get().to_owned());

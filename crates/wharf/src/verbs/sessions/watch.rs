@@ -1,4 +1,5 @@
-//! `wharf sessions --watch`: the table, drawn again at every change, or one line per change for a program.
+//! `wharf sessions --watch`: the table, drawn again at every change, or one line per change for a
+//! program.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +19,8 @@ use crate::output;
 const REDRAW_INTERVAL: Duration = Duration::from_secs(5);
 /// Moves to the upper left corner and clears the screen.
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[J";
-/// A line that is too wide is cut instead of continued on the next line, which would move the header out of the screen.
+/// A line that is too wide is cut instead of continued on the next line, which would move the
+/// header out of the screen.
 const WRAP_OFF: &str = "\x1b[?7l";
 const WRAP_ON: &str = "\x1b[?7h";
 
@@ -97,8 +99,9 @@ fn draw_table(screen: Screen, verb: &SessionsVerb, known: &KnownSessions) -> std
     output::try_print_line(&format!("{CLEAR_SCREEN}{WRAP_OFF}{}{WRAP_ON}", picture.join("\n")))
 }
 
-/// Returns as many lines as fit a screen of this height, and a line that counts the others. The last line of the screen
-/// stays free: the line break at the end of the picture would move the first line out of sight.
+/// Returns as many lines as fit a screen of this height, and a line that counts the others. The
+/// last line of the screen stays free: the line break at the end of the picture would move the
+/// first line out of sight.
 fn fit_lines(mut lines: Vec<String>, height: usize) -> Vec<String> {
     let room = height.saturating_sub(1).max(1);
     if lines.len() > room {
@@ -112,7 +115,8 @@ fn fit_lines(mut lines: Vec<String>, height: usize) -> Vec<String> {
     lines
 }
 
-/// Prints one line per session in the event. A session that has just ended is printed once more, so that its end is seen.
+/// Prints one line per session in the event. A session that has just ended is printed once more, so
+/// that its end is seen.
 fn print_changes(
     known: &mut KnownSessions,
     event: &SseEvent,

@@ -1,4 +1,5 @@
-//! A QR code for a terminal: two modules per character cell, black on white whatever the terminal's colours are.
+//! A QR code for a terminal: two modules per character cell, black on white whatever the terminal's
+//! colours are.
 
 use anyhow::Context;
 use qrcode::{Color, EcLevel, QrCode};

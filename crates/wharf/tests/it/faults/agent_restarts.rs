@@ -74,7 +74,8 @@ async fn killed_session_stays_dead_when_killed_at_any_moment_of_a_return() -> Re
         let http = RestClient::new(&host);
         kill_some(&http, &mut dice, &sessions, &mut killed).await?;
         for session in sessions.iter().filter(|session| !killed.contains(*session)) {
-            // The next kill of the host interrupts the first prompt; the second one waits for the following host.
+            // The next kill of the host interrupts the first prompt; the second one waits for the
+            // following host.
             for prompt in ["pause 500; echo on", "echo later"] {
                 let body = json!({ "prompt": prompt, "queue": true });
                 http.post(&format!("/sessions/{session}/prompt"), &body).await?.expect(200)?;

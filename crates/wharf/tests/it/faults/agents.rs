@@ -1,5 +1,5 @@
-//! Agents that flood, fall silent, close half of their pipe or leave children that ignore signals, beside a session
-//! that must not be affected. `hostile_agents` and `orphans` test them one by one.
+//! Agents that flood, fall silent, close half of their pipe or leave children that ignore signals,
+//! beside a session that must not be affected. `hostile_agents` and `orphans` test them one by one.
 
 use std::time::Duration;
 

@@ -103,7 +103,8 @@ async fn connect_and_drop_loop_leaks_no_connections() -> Result<()> {
     let come_and_go = async {
         for turn in 0..RECONNECT_COUNT {
             let client = TestClient::connect(&host.ws_url(), host.token()).await?;
-            // Some clients leave before they have sent anything, others in the middle of an attachment.
+            // Some clients leave before they have sent anything, others in the middle of an
+            // attachment.
             if turn % 2 == 0 {
                 let _ = client
                     .start_request("initialize", serde_json::json!({ "protocolVersion": 1 }))

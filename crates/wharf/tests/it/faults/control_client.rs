@@ -8,7 +8,8 @@ use wharf_testkit::host::TestHost;
 
 use crate::{open_session, prompt_for_text, stop_reason};
 
-/// A turn takes milliseconds. This limit allows for a busy machine: a turn that another session blocks never ends.
+/// A turn takes milliseconds. This limit allows for a busy machine: a turn that another session
+/// blocks never ends.
 const TURN_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) struct ControlClient {

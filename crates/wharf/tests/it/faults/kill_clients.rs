@@ -1,5 +1,5 @@
-//! Clients that use the host while it is killed. Each one remembers the records that it received and resumes when the
-//! host is back.
+//! Clients that use the host while it is killed. Each one remembers the records that it received
+//! and resumes when the host is back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -87,8 +87,8 @@ impl PromptSender {
                     self.unsure = Some(text);
                     return Ok(());
                 }
-                // A full queue refuses a prompt and records nothing. Short rounds add prompts faster than the agent
-                // takes them.
+                // A full queue refuses a prompt and records nothing. Short rounds add prompts
+                // faster than the agent takes them.
                 Some(answer) if answer.status == 429 && answer.body.contains("queue_full") => {
                     self.unsure = Some(text);
                     return Ok(());
@@ -231,7 +231,8 @@ impl WebSocketEditor {
     }
 }
 
-/// Returns the updates that come from the log, with their ids. Announcements of clients that come and go are no events.
+/// Returns the updates that come from the log, with their ids. Announcements of clients that come
+/// and go are no events.
 pub(super) fn logged_updates(client: &TestClient, session: &str) -> Vec<(String, String)> {
     let frames = client.received_frames().into_iter().filter(|frame| frame.update().is_some());
     let frames = frames.filter(|frame| frame.params()["sessionId"] == session);

@@ -1,5 +1,5 @@
-//! `kill -9` of the host at random instants, with prompts, permissions, streams and new sessions under way; sometimes
-//! of a process below it too.
+//! `kill -9` of the host at random instants, with prompts, permissions, streams and new sessions
+//! under way; sometimes of a process below it too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,7 +89,8 @@ impl KillClients {
     /// Lets all clients work until the host is killed. Returns the processes that were below it.
     async fn run_round(&mut self, host: &mut TestHost, dice: &mut TestRandom) -> Result<Vec<u32>> {
         let (seen, http) = (Arc::new(SeenEvents::default()), RestClient::new(host));
-        // Small and large rounds are equally frequent, since the beginning of a round is as good a moment for a kill.
+        // Small and large rounds are equally frequent, since the beginning of a round is as good a
+        // moment for a kill.
         let largest = 1 << dice.next_below(u64::from(EVENTS_PER_ROUND.ilog2()) + 1);
         let kill_at = dice.next_below(largest);
         let shot = dice.is_once_in(4).then(|| dice.next_below(kill_at + 1));
@@ -138,7 +139,8 @@ impl KillClients {
         Ok(below)
     }
 
-    /// Starts the host for the last time, so that interrupted prompts get their end. Then checks all records.
+    /// Starts the host for the last time, so that interrupted prompts get their end. Then checks
+    /// all records.
     async fn settle_round(
         mut self,
         host: &mut TestHost,

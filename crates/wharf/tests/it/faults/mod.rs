@@ -1,5 +1,5 @@
-//! The fault suite: failures are injected while work is under way, and all records are checked afterwards. Every
-//! acknowledged record exists exactly once and no process is left.
+//! The fault suite: failures are injected while work is under way, and all records are checked
+//! afterwards. Every acknowledged record exists exactly once and no process is left.
 
 mod agent_restarts;
 mod agents;

@@ -17,7 +17,8 @@ use crate::keepers::left_output::{chunk_index, count_left_updates};
 /// More than a host reads before it writes to the log.
 const UPDATES: u64 = 5_000;
 
-/// A session whose agent has ended without a host, and the output that its keeper has left. The next host runs.
+/// A session whose agent has ended without a host, and the output that its keeper has left. The
+/// next host runs.
 struct LeftTurn {
     fixture: DiskFixture,
     session: SessionId,

@@ -1,5 +1,5 @@
-//! An agent that was taken over is still that agent to its host: identity, delegation, sandbox. No agent can pose as a host to a
-//! keeper, whatever it knows.
+//! An agent that was taken over is still that agent to its host: identity, delegation, sandbox. No
+//! agent can pose as a host to a keeper, whatever it knows.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -111,7 +111,8 @@ async fn agent_that_was_taken_over_is_still_confined() -> Result<()> {
     host.stop_all().await
 }
 
-/// Returns a shell command that calls the keeper with its secret and says everything that a host can say.
+/// Returns a shell command that calls the keeper with its secret and says everything that a host
+/// can say.
 fn attack_command(host: &KeepingHost, keeper: u32) -> Result<String> {
     let run = host.state_dir().join("run");
     let record: Value = serde_json::from_slice(&std::fs::read(run.join(keeper.to_string()))?)?;

@@ -1,5 +1,5 @@
-//! Permissions, queued prompts, cancels and requests that are under way when the host dies reach their end with the next host,
-//! once.
+//! Permissions, queued prompts, cancels and requests that are under way when the host dies reach
+//! their end with the next host, once.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -130,7 +130,8 @@ async fn cancel_requested_just_before_the_kill_reaches_the_agent_once() -> Resul
         let _running = client.start_prompt(&session, &format!("echo {begun}; hang")).await;
         client.expect_text(&begun).await;
         client.cancel_turn(&session).await;
-        // The kill comes while the cancel is on its way: before it is in the log, before the agent has it, or later.
+        // The kill comes while the cancel is on its way: before it is in the log, before the agent
+        // has it, or later.
         pause_for_yields(pick_yields(&mut dice)).await;
         host.restart()?;
         client = join_session(&host, &session).await?;
@@ -159,8 +160,8 @@ enum HostEnd {
     Terminated,
 }
 
-/// Runs a script that has a request under way when the host ends, and that says `after` in the end. Returns the client of the
-/// next host after that.
+/// Runs a script that has a request under way when the host ends, and that says `after` in the end.
+/// Returns the client of the next host after that.
 async fn run_over_restart(
     host: &mut KeepingHost,
     end: HostEnd,

@@ -1,4 +1,5 @@
-//! Output of an agent whose time without a host ran out: its keeper leaves it on the disk, and the next host takes it in.
+//! Output of an agent whose time without a host ran out: its keeper leaves it on the disk, and the
+//! next host takes it in.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -66,7 +67,8 @@ impl StreamingTurn {
         Ok(fs::write(self.folder.path().join("go"), "")?)
     }
 
-    /// Returns how many updates the agent has written in its time: all, or those that its keeper has left on the disk.
+    /// Returns how many updates the agent has written in its time: all, or those that its keeper
+    /// has left on the disk.
     fn count_written(&self, host: &KeepingHost, updates: u64) -> Result<u64> {
         if self.done.exists() {
             return Ok(updates);
@@ -78,7 +80,8 @@ impl StreamingTurn {
         count_left_updates(left)
     }
 
-    /// Checks that the log has these updates, each once and in order, and all before the end of the turn.
+    /// Checks that the log has these updates, each once and in order, and all before the end of the
+    /// turn.
     fn check_updates(&self, host: &KeepingHost, updates: u64) -> Result<()> {
         let records = log::read_records(host, &self.session)?;
         let of_kind = |kind: &'static str| {
@@ -270,7 +273,8 @@ async fn host_stops_after_a_silent_keeper_has_left_its_output() -> Result<()> {
     host.stop_all().await
 }
 
-/// Starts a host that finds a turn whose output is on the disk, which `spoil` has changed before. Returns the directory.
+/// Starts a host that finds a turn whose output is on the disk, which `spoil` has changed before.
+/// Returns the directory.
 async fn leave_spoilt_output(
     updates: u64,
     spoil: impl Fn(&Path) -> Result<()>,

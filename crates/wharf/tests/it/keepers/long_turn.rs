@@ -82,7 +82,8 @@ struct KillTally {
     permissions: u64,
 }
 
-/// Kills the host after this update, with a permission open and a request and a mode change on their way to the agent.
+/// Kills the host after this update, with a permission open and a request and a mode change on
+/// their way to the agent.
 async fn kill_in_flight(
     host: &mut KeepingHost,
     client: &mut ReconnectingClient,
@@ -136,7 +137,8 @@ fn check_log(host: &KeepingHost, session: &str, updates: u64) -> Result<()> {
 }
 
 impl KillTally {
-    /// Compares the messages that the agent received with the log: every request has one answer, and no message came twice.
+    /// Compares the messages that the agent received with the log: every request has one answer,
+    /// and no message came twice.
     fn check_received(
         &mut self,
         recording: &Recording,

@@ -1,4 +1,5 @@
-//! The clients of a long turn: each reconnects when the host is back and checks that it gets every chunk once and in order.
+//! The clients of a long turn: each reconnects when the host is back and checks that it gets every
+//! chunk once and in order.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -20,7 +21,8 @@ use crate::raw_client;
 /// The requests of the agent that the editor behind the bridge answers.
 const EXTENSION_METHOD: &str = "_wharf_test/extension";
 
-/// The chunks that a client has got: counted, checked for their order, and hashed to compare clients.
+/// The chunks that a client has got: counted, checked for their order, and hashed to compare
+/// clients.
 #[derive(Debug, Default)]
 pub(super) struct ChunkSequence {
     pub(super) count: u64,
@@ -47,7 +49,8 @@ impl ChunkSequence {
     }
 }
 
-/// Reads the editor's side of the bridge until the prompt is answered. Returns the answer and the chunks.
+/// Reads the editor's side of the bridge until the prompt is answered. Returns the answer and the
+/// chunks.
 pub(super) fn follow_bridge(mut editor: AgentPipe, prompt: u64) -> Result<(Value, ChunkSequence)> {
     let mut chunks = ChunkSequence::default();
     loop {
@@ -67,7 +70,8 @@ pub(super) fn follow_bridge(mut editor: AgentPipe, prompt: u64) -> Result<(Value
     }
 }
 
-/// A WebSocket client that loads the session once, and later attaches after the last event that it has seen.
+/// A WebSocket client that loads the session once, and later attaches after the last event that it
+/// has seen.
 #[derive(Debug)]
 pub(super) struct ReconnectingClient {
     session: String,
@@ -220,7 +224,8 @@ impl ReconnectingClient {
     }
 }
 
-/// Follows the rows of a session over reconnects until the turn has ended. Returns the chunks in their texts.
+/// Follows the rows of a session over reconnects until the turn has ended. Returns the chunks in
+/// their texts.
 pub(super) async fn follow_rows(
     session: String,
     mut hosts: watch::Receiver<RestClient>,

@@ -1,5 +1,5 @@
-//! Agents that outlive their host (rule 2.14): the running turn goes on with the next host, nothing is lost or doubled, and no
-//! process is left behind.
+//! Agents that outlive their host (rule 2.14): the running turn goes on with the next host, nothing
+//! is lost or doubled, and no process is left behind.
 
 mod adopted_identity;
 mod callers;

@@ -1,5 +1,5 @@
-//! Faults while an agent is without a host, and limits of that time. No process is left, and nothing is lost that could be
-//! kept.
+//! Faults while an agent is without a host, and limits of that time. No process is left, and
+//! nothing is lost that could be kept.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -61,7 +61,8 @@ async fn expect_same_agent(host: &TestHost, session: &str, agent: &[u32]) -> Res
     Ok(())
 }
 
-/// Starts a session with a tree of children and a turn that hangs. Returns the session and every process of it.
+/// Starts a session with a tree of children and a turn that hangs. Returns the session and every
+/// process of it.
 async fn start_hanging_tree(host: &KeepingHost) -> Result<(TestClient, String, Vec<u32>)> {
     let (client, session) = open_session(host).await?;
     prompt_for_text(&client, &session, "spawn").await?;
@@ -422,8 +423,8 @@ async fn idle_keeper_never_wakes_with_or_without_a_host() -> Result<()> {
     assert_eq!(prompt_for_text(&client, &session, "echo warm").await?, "warm");
     let keeper = host.only_keeper()?;
     let watch = async || -> Result<()> {
-        // The keeper still has the last change to handle, late on a busy machine. A keeper that wakes by itself wakes in each
-        // of the periods.
+        // The keeper still has the last change to handle, late on a busy machine. A keeper that
+        // wakes by itself wakes in each of the periods.
         for _ in 0..IDLE_PERIODS {
             let before = count_switches(keeper)?;
             let has_woken = || Ok((count_switches(keeper)? != before).then_some(()));

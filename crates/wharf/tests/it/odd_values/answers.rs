@@ -89,7 +89,8 @@ async fn odd_answers_to_asks_are_one_value_for_the_agent_the_log_and_the_others(
     Ok(())
 }
 
-/// Has the agent ask, answers each ask oddly and then plainly, and returns what the agent was told of each.
+/// Has the agent ask, answers each ask oddly and then plainly, and returns what the agent was told
+/// of each.
 async fn answer_asks(
     stage: &Stage,
     kind: &Kind,
@@ -231,7 +232,8 @@ async fn odd_answers_of_the_agent_end_the_prompt_alike_for_everybody() -> Result
     Ok(())
 }
 
-/// The agent answers its prompt oddly, then as it always does. One of the two is the end, for the sender, the log and the watcher.
+/// The agent answers its prompt oddly, then as it always does. One of the two is the end, for the
+/// sender, the log and the watcher.
 async fn answer_prompt(stage: &Stage, case: &Case, number: usize) -> Result<()> {
     // Wharf numbers its requests.
     let ids = stage

@@ -1,5 +1,5 @@
-//! Every change of a message: each member replaced by each odd value, each member twice or left out, an odd member in
-//! each object.
+//! Every change of a message: each member replaced by each odd value, each member twice or left
+//! out, an odd member in each object.
 
 use std::ops::Range;
 

@@ -63,7 +63,8 @@ const UPDATES_OF_EACH: usize = 40;
 const REQUESTS_OF_EACH: usize = 14;
 /// So few that fewer than 100 of them are faults.
 const UPDATES_OF_A_SESSION: usize = 300;
-/// Faults are logged one by one up to 100 for each start of an agent, and requests wait in a bounded lane.
+/// Faults are logged one by one up to 100 for each start of an agent, and requests wait in a
+/// bounded lane.
 const LINES_AT_ONCE: usize = 60;
 
 fn update_messages() -> Vec<(&'static str, String)> {
@@ -124,7 +125,8 @@ impl Stage {
         Ok((sender, session))
     }
 
-    /// Has the agent write these lines in one turn, and waits until every client has seen the turn's end.
+    /// Has the agent write these lines in one turn, and waits until every client has seen the
+    /// turn's end.
     async fn agent_writes(&self, lines: &[String], number: usize) -> Result<()> {
         let path = self.host.directory().join("odd-lines");
         fs::write(&path, format!("{}\n", lines.join("\n")))?;
@@ -422,7 +424,8 @@ fn count_answers(record: &str, number: usize) -> usize {
     record.lines().filter(|line| line.contains(&id)).count()
 }
 
-/// The log has the agent's words, and one end for each ask, which is the one that the agent was told.
+/// The log has the agent's words, and one end for each ask, which is the one that the agent was
+/// told.
 fn check_asks(stage: &Stage, lines: &[String]) -> Result<()> {
     let asked =
         logged_frames(&stage.host, &stage.session, "ask_opened", &["event", "ask", "frame"])?;

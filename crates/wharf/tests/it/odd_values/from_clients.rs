@@ -201,7 +201,8 @@ async fn odd_prompts_are_the_same_for_the_agent_the_log_and_the_others() -> Resu
             let frame = insert_number(&case, number);
             let answer = answer_to(&client, &case, &frame, &format!("c{number}")).await?;
             if answer.is_none() {
-                // Its end is told under an id that the test does not know: a prompt behind it ends later.
+                // Its end is told under an id that the test does not know: a prompt behind it ends
+                // later.
                 client.send_prompt(&stage.session, PROBE_PROMPT).await?;
             }
             // A request of another name is passed on as it is, and is no prompt.

@@ -1,6 +1,6 @@
-//! A property: an odd value in any member of any message is told to all parties alike, or the message is refused to its
-//! sender. Every request has an end. The cases are enumerated; a sample is tried, the random seed of which is printed, or all of
-//! them with `WHARF_ODD_VALUES_ALL=1`.
+//! A property: an odd value in any member of any message is told to all parties alike, or the
+//! message is refused to its sender. Every request has an end. The cases are enumerated; a sample
+//! is tried, the random seed of which is printed, or all of them with `WHARF_ODD_VALUES_ALL=1`.
 
 mod agent_starts;
 mod answers;
@@ -41,9 +41,10 @@ async fn able_client(host: &TestHost, way: Transport) -> Result<TestClient> {
     Ok(client)
 }
 
-/// Sends the case and returns its answer, which names `id` or is an error without an id. A case without an answer that can be
-/// known (a changed id or none) returns `None`; a second request shows then that the connection goes on, and passes over an
-/// error without an id, so that the next case does not take it for its own.
+/// Sends the case and returns its answer, which names `id` or is an error without an id. A case
+/// without an answer that can be known (a changed id or none) returns `None`; a second request
+/// shows then that the connection goes on, and passes over an error without an id, so that the next
+/// case does not take it for its own.
 async fn answer_to(
     client: &TestClient,
     case: &Case,

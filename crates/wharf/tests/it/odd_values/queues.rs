@@ -158,7 +158,8 @@ async fn odd_requests_of_amux_clients_are_answered_and_reach_the_agent_as_they_a
         let id = format!("c{number}");
         let frame = with_id(case, &id);
         let answer = answer_to(&peer, case, &frame, &id).await?;
-        // A plain request tells that the one before it was read; its turn has ended when it is in the log.
+        // A plain request tells that the one before it was read; its turn has ended when it is in
+        // the log.
         peer.call_method("session/status", json!({ "sessionId": session })).await?;
         let ended = polling::poll_until(WAIT_LIMIT, || {
             let accepted = log::list_events(&host, &session, "prompt_accepted")?.len();

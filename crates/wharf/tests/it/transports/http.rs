@@ -1,5 +1,5 @@
-//! A client over Streamable HTTP that behaves as official ones do: a POST for each message, a stream for the
-//! connection, and one for each session that it names or is given.
+//! A client over Streamable HTTP that behaves as official ones do: a POST for each message, a
+//! stream for the connection, and one for each session that it names or is given.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,8 +18,8 @@ use crate::http_client::{AcpEventStream, AcpHttpClient, AcpStreamEvent};
 /// The number of unread frames at which the streams stop reading.
 const MAX_UNREAD_FRAMES: usize = 64;
 
-/// A stream is closed after this many events at the earliest and resumed after its last id, which must not be
-/// noticeable.
+/// A stream is closed after this many events at the earliest and resumed after its last id, which
+/// must not be noticeable.
 const CUT_AFTER_EVENTS: u64 = 11;
 /// The longest allowed silence of a stream, which sends keep-alives.
 const MAX_STREAM_SILENCE: Duration = Duration::from_secs(60);
@@ -44,8 +44,9 @@ pub(super) fn connect_http(host: &TestHost, token: &str) -> TestClient {
 
 /// The requests for a replay of a session that have not been answered, by their ids.
 ///
-/// A stream is not interrupted while its session is replayed. Only a limited number of bytes is kept for a reader that comes
-/// back, and the host sends on while the client closes: a replay may go past that limit, and the stream would be refused.
+/// A stream is not interrupted while its session is replayed. Only a limited number of bytes is
+/// kept for a reader that comes back, and the host sends on while the client closes: a replay may
+/// go past that limit, and the stream would be refused.
 #[derive(Debug, Default)]
 struct ReplayRequests {
     unanswered: HashMap<String, String>,
@@ -85,8 +86,8 @@ struct HttpConnection {
     /// The sessions that have a stream.
     open: Arc<Mutex<HashSet<String>>>,
     replays: Arc<Mutex<ReplayRequests>>,
-    /// Held while a stream is opened again, and while a request for a replay is sent: such a request between the look at
-    /// `replays` and the new stream would fill what the host keeps.
+    /// Held while a stream is opened again, and while a request for a replay is sent: such a
+    /// request between the look at `replays` and the new stream would fill what the host keeps.
     switching: Arc<tokio::sync::Mutex<()>>,
     arrived: Sender<Result<String, String>>,
 }
@@ -109,7 +110,8 @@ impl HttpConnection {
         .boxed()
     }
 
-    /// Forwards the events of a stream. The end of the connection's own stream is the end of the connection.
+    /// Forwards the events of a stream. The end of the connection's own stream is the end of the
+    /// connection.
     async fn read_events(self, mut events: AcpEventStream, session: Option<String>) {
         let mut count = 0_u64;
         let why = loop {
@@ -137,7 +139,8 @@ impl HttpConnection {
             }
             drop(switching);
         };
-        // The loss of a session's stream while the connection lives is a failure; its end goes with the connection's.
+        // The loss of a session's stream while the connection lives is a failure; its end goes with
+        // the connection's.
         if session.is_none() || why.starts_with("lost") {
             let _ = self.arrived.send(Err(why)).await;
         }

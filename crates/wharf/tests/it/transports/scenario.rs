@@ -1,5 +1,5 @@
-//! One scenario over every transport: two clients share a session, others join late, and one is lost and returns. It
-//! leaves the same log over each transport.
+//! One scenario over every transport: two clients share a session, others join late, and one is
+//! lost and returns. It leaves the same log over each transport.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -112,8 +112,8 @@ impl Scenario {
             .to_owned())
     }
 
-    /// Joins further clients while the agent waits for an answer, each with another history policy; all of them get the
-    /// permission too.
+    /// Joins further clients while the agent waits for an answer, each with another history policy;
+    /// all of them get the permission too.
     async fn late_comers(
         &mut self,
         first: &TestClient,
@@ -160,15 +160,16 @@ impl Scenario {
         Ok(())
     }
 
-    /// Waits until this client is told that another has left. Every departure is waited for, so that the next wait does
-    /// not take an earlier one for its own.
+    /// Waits until this client is told that another has left. Every departure is waited for, so
+    /// that the next wait does not take an earlier one for its own.
     async fn expect_departure(other: &TestClient) {
         other
             .expect_update("a departure", |update| update["sessionUpdate"] == "client_disconnected")
             .await;
     }
 
-    /// Sends three prompts at once and checks that they run one after the other in the order of arrival.
+    /// Sends three prompts at once and checks that they run one after the other in the order of
+    /// arrival.
     async fn overlapping_prompts(&self, clients: [&TestClient; 3]) -> Result<()> {
         let mut calls =
             vec![clients[0].start_prompt(&self.session, "echo one; wait; echo two").await];
@@ -216,7 +217,8 @@ impl Scenario {
         Ok(())
     }
 
-    /// Drops a client, reconnects it after its last event, and checks that it gets every later event once.
+    /// Drops a client, reconnects it after its last event, and checks that it gets every later
+    /// event once.
     async fn a_reconnect(&mut self, first: &TestClient, second: TestClient) -> Result<TestClient> {
         second.expect_text("unheard").await;
         let event = self.newest_event()?;
@@ -232,8 +234,8 @@ impl Scenario {
         Ok(again)
     }
 
-    /// Returns the log without values that differ between runs: ids, times, and the token's id where the transport
-    /// needs a token.
+    /// Returns the log without values that differ between runs: ids, times, and the token's id
+    /// where the transport needs a token.
     fn collect_result(self) -> Result<ScenarioResult> {
         let mut normal = Normaliser::new();
         let directory = self.host.directory().file_name().context("no name")?;
@@ -249,8 +251,8 @@ impl Scenario {
     }
 }
 
-/// Removes values of the transport: the token where it needs one, and the key by which the bridge recognises a prompt
-/// after a restart of the host.
+/// Removes values of the transport: the token where it needs one, and the key by which the bridge
+/// recognises a prompt after a restart of the host.
 fn remove_transport_values(mut value: Value) -> Value {
     match &mut value {
         Value::Object(members) => {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
-/// For this long after the end of its own turn, a client's cancel cannot mean another client's turn on the same
-/// connection.
+/// For this long after the end of its own turn, a client's cancel cannot mean another client's turn
+/// on the same connection.
 const CROSSING_MILLIS: u64 = 1_000;
 
 /// The number of cancelled turns.

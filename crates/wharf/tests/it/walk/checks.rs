@@ -87,8 +87,8 @@ pub(super) fn check_log(host: &TestHost, session: &str) -> Result<()> {
     Ok(())
 }
 
-/// The updates about other clients and the queue (rule 4.5). The log does not hold them in this form, and they come when they
-/// come: they are not part of a history.
+/// The updates about other clients and the queue (rule 4.5). The log does not hold them in this
+/// form, and they come when they come: they are not part of a history.
 const NEWS: [&str; 7] = [
     "prompt_received",
     "turn_complete",
@@ -99,8 +99,8 @@ const NEWS: [&str; 7] = [
     "queue_changed",
 ];
 
-/// Returns the history that a `session/load` replays: the updates of this session before its answer. The client leaves the
-/// session first, so that no live update is on its way.
+/// Returns the history that a `session/load` replays: the updates of this session before its
+/// answer. The client leaves the session first, so that no live update is on its way.
 async fn read_history(client: &TestClient, session: &str, cwd: &str) -> Result<Vec<Value>> {
     // It is refused where the client is not attached.
     let _ = client.call_method("session/detach", json!({ "sessionId": session })).await;
@@ -143,8 +143,8 @@ pub(super) async fn check_histories(
     Ok(())
 }
 
-/// Checks the events that one connection received while it lasted: in the order of the log, each once, and once more
-/// for each requested replay; all events, if it stayed from beginning to end.
+/// Checks the events that one connection received while it lasted: in the order of the log, each
+/// once, and once more for each requested replay; all events, if it stayed from beginning to end.
 pub(super) fn check_shown_events(
     records: &[Value],
     session: &str,
@@ -172,7 +172,8 @@ pub(super) fn check_shown_events(
     let seen: BTreeSet<u64> = seqs.iter().copied().collect();
     for record in records {
         let (seq, event) = (record["seq"].as_u64().unwrap_or_default(), &record["event"]);
-        // An agent's echo of a prompt goes to its sender only, and notices go to clients that said that they take them.
+        // An agent's echo of a prompt goes to its sender only, and notices go to clients that said
+        // that they take them.
         let is_notice = event["frame"]["params"]["update"]["sessionUpdate"] == "notice";
         let is_for_all = event["kind"] == "agent_updated"
             && event["update"] != "user_message_chunk"

@@ -1,7 +1,8 @@
 //! A random walk over the real server: clients on every transport prompt, answer, cancel, attach,
 //! observe, leave, drop their connection and return under the same id. At the end all clients have
 //! the same transcript, every prompt and ask has exactly one end, and every cancel hit the prompts
-//! that its sender meant. `WHARF_WALK_SECONDS` sets the length, `WHARF_WALK_SEED` repeats the choices.
+//! that its sender meant. `WHARF_WALK_SECONDS` sets the length, `WHARF_WALK_SEED` repeats the
+//! choices.
 //!
 //! A long walk is made of rounds, each with a new host and a seed of its own: replays grow with the
 //! square of a session's age, and all frames are kept for the checks.
@@ -396,7 +397,8 @@ async fn run_walk(
     Ok(walked)
 }
 
-/// Lets all work end: one client answers every ask, and the last prompt is queued behind all others.
+/// Lets all work end: one client answers every ask, and the last prompt is queued behind all
+/// others.
 async fn settle_sessions(host: &TestHost, sessions: &[String]) -> Result<()> {
     let last = connect_client(host).await?;
     last.set_wait_limit(Duration::from_secs(60));

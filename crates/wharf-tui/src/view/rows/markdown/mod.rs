@@ -1,4 +1,5 @@
-//! Markdown of agents as lines: headings, lists with hanging indents, quotes, tables, links with their targets, and code.
+//! Markdown of agents as lines: headings, lists with hanging indents, quotes, tables, links with
+//! their targets, and code.
 
 mod segments;
 mod table;
@@ -11,7 +12,8 @@ use super::RowLayoutOptions;
 use crate::layout::{RowLayout, SettledText};
 use crate::text::to_printable_lines;
 
-/// Lays out a text. If `earlier` is the layout of its beginning at the same width, only the rest is laid out.
+/// Lays out a text. If `earlier` is the layout of its beginning at the same width, only the rest is
+/// laid out.
 pub(crate) fn lay_out_markdown(
     text: &str,
     look: &RowLayoutOptions<'_>,

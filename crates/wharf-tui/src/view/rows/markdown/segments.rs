@@ -1,7 +1,8 @@
 //! Cuts markdown into segments that are laid out on their own.
 //!
-//! A text that grows at its end changes its last segment only: the segments before it never change. So a message that streams
-//! is laid out again from its last paragraph, and the picture is the same as that of the whole text.
+//! A text that grows at its end changes its last segment only: the segments before it never change.
+//! So a message that streams is laid out again from its last paragraph, and the picture is the same
+//! as that of the whole text.
 
 /// The first segment of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +16,8 @@ pub(super) struct FirstSegment<'a> {
     pub(super) is_fence_open: bool,
 }
 
-/// Returns the first segment: up to a blank line after which no list and no fence goes on. Returns `None` if there is only
-/// white space.
+/// Returns the first segment: up to a blank line after which no list and no fence goes on. Returns
+/// `None` if there is only white space.
 pub(super) fn first_segment(text: &str) -> Option<FirstSegment<'_>> {
     let mut fence: Option<Fence> = None;
     let mut at = 0;

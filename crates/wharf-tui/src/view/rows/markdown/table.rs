@@ -1,4 +1,5 @@
-//! Tables: in columns if they fit, with wrapped cells if they almost fit, and row by row on a narrow screen.
+//! Tables: in columns if they fit, with wrapped cells if they almost fit, and row by row on a
+//! narrow screen.
 
 use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};

@@ -14,7 +14,8 @@ pub(super) const CODE_INDENT: &str = "  ";
 /// The room that is left for text, however deep it is nested.
 const MIN_TEXT_COLUMNS: usize = 8;
 
-/// Writes one segment. Code of a fence that is still open has no style, so that it does not change under the reader's eyes.
+/// Writes one segment. Code of a fence that is still open has no style, so that it does not change
+/// under the reader's eyes.
 pub(super) fn write_segment(
     text: &str,
     is_fence_open: bool,
@@ -142,7 +143,8 @@ impl SegmentWriter {
         self.styles.push(self.style().add_modifier(modifier));
     }
 
-    /// Adds text to the paragraph. A parser turns `&#27;` into a control character, so that it is made printable here.
+    /// Adds text to the paragraph. A parser turns `&#27;` into a control character, so that it is
+    /// made printable here.
     pub(super) fn push_text(&mut self, style: Style, text: &str) {
         let text = to_printable_lines(text);
         for link in &mut self.links {
