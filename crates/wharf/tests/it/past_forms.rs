@@ -2,7 +2,7 @@
 //! frames. The texts are committed, so that a change of how updates are read shows as a difference.
 //!
 //! `fixtures/past/NAME/log` is a log that a host has written, of a recorded agent or of one that
-//! sends odd updates; it is never edited. `WHARF_WRITE_PAST=1` writes the expected texts again.
+//! sends odd updates; it is never edited. `WHARF_BLESS=1` writes the expected texts again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -132,7 +132,7 @@ async fn read_frames(host: &TestHost, id: &str, capabilities: Value) -> Result<S
 /// Compares a form with the committed text.
 fn compare_form(name: &str, form: &str, found: &str) -> Result<()> {
     let path = fixtures().join(name).join(form);
-    if std::env::var_os("WHARF_WRITE_PAST").is_some() {
+    if std::env::var_os("WHARF_BLESS").is_some() {
         return Ok(fs::write(path, found)?);
     }
     let expected = fs::read_to_string(&path)?;
