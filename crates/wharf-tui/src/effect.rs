@@ -56,7 +56,7 @@ pub enum TuiEffect {
     },
     /// Stops the process as Ctrl-Z does in other programs; the outcome is `ProgramEnd::Resumed`.
     Suspend,
-    /// Draws every cell anew.
+    /// Draws every cell again.
     Redraw,
     /// Ends the client. The text is printed to the normal screen.
     Leave {

@@ -76,7 +76,7 @@ pub struct HostReady {
 pub enum StreamInput<E> {
     Connected,
     Event(E),
-    /// Nothing has come for so long that the host seems not to answer. The shell opens the stream
+    /// The host has sent nothing for too long, and seems not to answer. The shell opens the stream
     /// again.
     Silent,
     /// The connection is gone. The shell tries again after `retry_in`; without it the stream is

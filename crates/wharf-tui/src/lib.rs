@@ -1,22 +1,23 @@
 //! The pure core of the full-screen terminal client.
 //!
-//! [`update`] applies one input to the state and returns the effects that it has; [`view`] draws
-//! the state. The shell (`wharf`, `tui`) reads keys and streams, carries effects out and writes
-//! frames to the terminal.
+//! [`update`] applies one input to the state and returns its effects; [`view`] draws the state. The
+//! shell (`wharf`, `tui`) reads keys and streams, carries effects out and writes frames to the
+//! terminal.
 //!
-//! It is *not* where anything is read or written: there is no IO, no clock, no randomness and no
-//! runtime here. The time comes with each input, and everything about sessions comes over the
-//! public interface of the host.
+//! It is *not* a place for IO: the crate reads no clock, has no randomness and starts no runtime.
+//! Each input carries the time, and everything about sessions comes over the public interface of
+//! the host.
 //!
 //! Invariants:
-//! - The same state gives the same picture. The cache of laid-out rows changes how fast it comes,
-//!   not what it shows.
-//! - No text of an agent, a client or a host controls the terminal: it is made printable where it
-//!   is laid out, and the canvas lets no control character through.
+//! - The same state gives the same picture. The cache of laid-out rows changes only how fast the
+//!   picture comes.
+//! - No text of an agent, a client or a host controls the terminal: the layout makes it printable,
+//!   and the canvas lets no control character through.
 //! - Every key is in the table of `keymap`, and nowhere else.
 //! - Keys that approve something act only in the focused ask, and an ask that arrives never takes
 //!   the focus.
-//! - Nothing waits: an update that needs the host returns a call, and its answer is a later input.
+//! - No update waits: an update that needs the host returns a call, and its answer is a later
+//!   input.
 #![cfg_attr(
     test,
     expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")

@@ -5,7 +5,7 @@ use crate::rows::OlderRows;
 
 /// Rows of a page that is loaded above those that are there.
 const OLDER_PAGE_ROWS: usize = 100;
-/// Rows of a page around the newest one that is held: about half of them are newer.
+/// The number of rows of a page around the newest held row: about half of them are newer.
 const NEWER_PAGE_ROWS: usize = 200;
 /// The prompts that the composer can walk through: the most rows of a page.
 const MAX_READ_PROMPTS: usize = 200;

@@ -102,7 +102,7 @@ pub enum ComposerCommand {
     NextMode,
     OpenEditor,
     FocusTranscript,
-    /// Ctrl-D: detaches if there is no text, else deletes the character after the cursor.
+    /// Ctrl-D: detaches if the composer is empty, else deletes the character after the cursor.
     DetachOrDelete,
 }
 

@@ -158,8 +158,8 @@ impl RowArrangement {
         };
     }
 
-    /// Marks the first row after this place that is shown, unless there may be earlier ones that
-    /// are not loaded.
+    /// Marks the first visible row after `after`. Does nothing if rows that are not loaded may come
+    /// before it.
     fn mark_first_unread(&mut self, rows: &RowSet, after: RowPlace) {
         if *rows.older() != OlderRows::None
             && rows.iter().next().is_none_or(|(first, _)| first > after)

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use wharf_api::{AskOption, AskState, RowAsk};
 
-/// Keys do nothing for so long after a card has appeared, so that a key that was on its way does
+/// Keys do nothing for this time after a card has appeared, so that a key that was on its way does
 /// not answer it.
 pub(crate) const ANSWER_GUARD: Duration = Duration::from_millis(400);
-/// An ask that another client answered stays in view for so long.
+/// An ask that another client answered stays in view for this time.
 const RESOLVED_TIME: Duration = Duration::from_secs(2);
 
 /// An ask that is over without an answer from here.
@@ -114,7 +114,7 @@ pub(crate) fn option_key(options: &[AskOption], place: usize) -> Option<char> {
 pub(crate) enum FormAnswer {
     CopyLink,
     FillIn,
-    /// The person has opened the link and done there what it asks for.
+    /// The person has opened the link and completed the request there.
     AcceptLink,
     Decline,
 }

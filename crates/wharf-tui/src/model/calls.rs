@@ -43,7 +43,8 @@ pub(crate) enum ReadingPurpose {
     },
 }
 
-/// The purpose of a request: how its answer is read and what it changes.
+/// The purpose of a request: it decides how the client reads the answer, and what the answer
+/// changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CallPurpose {
     /// The last line of a session in the list.

@@ -11,7 +11,7 @@ pub(crate) enum HostPresence {
     Connected,
     /// Nothing comes from the host although something should have. The connection may still stand.
     Silent,
-    /// The host was told to stop. The connection still stands.
+    /// The host has announced that it stops. The connection still stands.
     Stopping,
     /// The connection is gone. The shell tries again.
     Lost {
@@ -37,7 +37,7 @@ pub(crate) enum HostLoss {
     Started { starts: u32 },
     /// It could not be started, for this reason. It is not started over and over.
     StartFailed(String),
-    /// It was told to stop, and stays so until the person starts it again.
+    /// It announced that it stops, and stays stopped until the person starts it again.
     Stopped,
 }
 

@@ -11,7 +11,7 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(crate) struct HostWatch {
-    /// Since when nothing has come from the host although something is awaited.
+    /// Since when the client has awaited something from the host without hearing from it.
     unheard_since: Option<Duration>,
     /// When the host is to be probed; `None` if it need not be, or while a probe is on its way.
     probe_at: Option<Duration>,

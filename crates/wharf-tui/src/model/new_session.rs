@@ -38,8 +38,8 @@ impl StartChoices {
         all
     }
 
-    /// Returns the agent for a directory: the one used there last, else the default, one that is
-    /// signed in, one that the person has configured, else the demo.
+    /// Returns the agent for a directory: the agent used there last, else the default, else a
+    /// signed-in agent, else an agent that the person has configured, else the demo.
     pub(crate) fn agent_for(&self, directory: &str) -> Option<&AdapterDescription> {
         let startable = self.startable();
         let by_slug = |slug: &str| startable.iter().find(|adapter| adapter.slug == slug).copied();
@@ -96,7 +96,7 @@ impl NewSessionForm {
         }
     }
 
-    /// Returns the agent that is chosen, else the one that suits the directory.
+    /// Returns the chosen agent, else the agent that suits the directory.
     pub(crate) fn chosen_agent<'a>(
         &self,
         choices: &'a StartChoices,

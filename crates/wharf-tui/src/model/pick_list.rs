@@ -30,7 +30,7 @@ pub(crate) struct PickItem {
 pub(crate) enum PickSource {
     /// All items are there; the query selects among them.
     Fixed,
-    /// A question: the answers are there, and nothing is typed.
+    /// A question with fixed answers: the person types no query.
     Question,
     /// The host searches for the query, once it has not changed until `due`.
     Search { due: Option<Duration> },

@@ -72,8 +72,8 @@ impl SessionList {
         before
     }
 
-    /// Has the last line of a session read again if its log has grown. Its use of memory changes
-    /// more often.
+    /// Marks the last line of a session as stale if its log has grown, so that the client reads the
+    /// line again. A change of its memory use does not count, since it comes more often.
     fn note_output(&mut self, before: Option<&SessionInfo>, session: &SessionInfo) {
         if before.is_none_or(|before| before.last_seq != session.last_seq) {
             self.last_lines.mark_stale(&session.id);

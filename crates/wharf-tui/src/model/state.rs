@@ -21,7 +21,7 @@ use crate::view::{ColourUse, Theme};
 
 /// How long a message stays in the status line.
 const MESSAGE_TIME: Duration = Duration::from_secs(4);
-/// In a terminal that does not report its focus, a key counts as attention for so long.
+/// In a terminal that does not report its focus, a key counts as attention for this time.
 const KEY_ATTENTION_TIME: Duration = Duration::from_secs(60);
 
 /// The surroundings of the client, which do not change.
@@ -107,7 +107,7 @@ pub struct TuiState {
     /// How long the host waits for an interrupted agent before it ends the turn by force; `None` if
     /// it is not known or for ever.
     pub(crate) cancel_timeout: Option<Duration>,
-    /// The laid-out rows. It is a cache: the picture does not depend on what it holds.
+    /// The laid-out rows. This is a cache: the picture does not depend on its content.
     pub(crate) layouts: RefCell<LayoutCache>,
     streams: u64,
     effects: Vec<TuiEffect>,
@@ -206,7 +206,8 @@ impl TuiState {
         from_rows.or_else(|| self.list.get(&open.id))
     }
 
-    /// Returns true if a person is in front of the terminal, as far as can be told.
+    /// Returns true if a person seems to be in front of the terminal: it has the focus, and either
+    /// it reports its focus or the person has pressed a key recently.
     pub(crate) fn is_attended(&self) -> bool {
         let has_typed = self.now.elapsed.saturating_sub(self.last_key_at) < KEY_ATTENTION_TIME;
         self.has_terminal_focus && (self.is_focus_reported || has_typed)

@@ -49,7 +49,7 @@ pub(crate) struct TranscriptView {
     pub(crate) unread_after: Option<RowPlace>,
     /// All entries of the pinned plan are shown.
     pub(crate) is_plan_open: bool,
-    /// Rises with every change of what is folded or marked as new.
+    /// Rises with every change of the rows that are folded or marked as new.
     pub(crate) fold_revision: u64,
 }
 

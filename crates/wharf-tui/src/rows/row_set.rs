@@ -44,7 +44,7 @@ pub enum RowEffect {
     None,
     /// The rows at these places are new or have changed, the oldest first.
     Changed(Vec<RowPlace>),
-    /// The reader's copy of this row is out of date: it has to be read anew.
+    /// The reader's copy of this row is out of date: the reader has to read the row again.
     Stale(String),
     /// The newest page came after rows that the reader has; the rows before this cursor may be new
     /// as well.
@@ -55,7 +55,7 @@ pub enum RowEffect {
     Gone,
 }
 
-/// Where the rows before the oldest one that is held can be read.
+/// Says where the client can read the rows before the oldest held row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OlderRows {
     /// There are no older rows.

@@ -36,9 +36,9 @@ pub(crate) fn row_text(row: &TranscriptRow) -> String {
     }
 }
 
-/// Returns the newest line of a row: of a text its last line, and of one that still grows the end
-/// of it; else the row in one line. Ends of turns, plans and notices stand beside what the agent
-/// does, and have none.
+/// Returns the newest line of a row: the last line of a text, or the end of that line while the
+/// text grows; else the row in one line. Returns `None` for ends of turns, plans and notices, which
+/// accompany the agent's work.
 pub(crate) fn last_line(row: &TranscriptRow) -> Option<String> {
     let line = match &row.body {
         RowBody::Message(text) | RowBody::Thought(text) => {

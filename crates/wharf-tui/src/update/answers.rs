@@ -180,7 +180,8 @@ impl TuiState {
             CallPurpose::LastLine { session } => {
                 self.list.last_lines.finish_reading(&session, None, self.now.elapsed)
             }
-            // The next attempt says it again; nothing is lost.
+            // The client does not report these failures: it repeats the request at the next occasion,
+            // and loses no data.
             CallPurpose::PromptHistory { .. }
             | CallPurpose::MarkSeen
             | CallPurpose::Adapters

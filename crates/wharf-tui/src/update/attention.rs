@@ -11,7 +11,7 @@ use crate::model::{CallPurpose, PaneFocus, ScrollAnchor, TuiState, needs_person}
 use crate::session_words::display_name;
 use crate::text::{to_printable, truncate_to_columns};
 
-/// A row counts as seen after it was in view for so long.
+/// A row counts as seen after it has been in view for this time.
 const SEEN_DELAY: Duration = Duration::from_secs(1);
 /// The columns of the subject in a notification.
 const MAX_NOTIFIED_COLUMNS: usize = 140;
@@ -34,8 +34,8 @@ impl TuiState {
         }
     }
 
-    /// Announces what has changed since these sessions were listed: the connection was lost
-    /// meanwhile.
+    /// Announces the changes of sessions since `before`, which the client missed while the
+    /// connection was lost.
     pub(super) fn announce_differences(&mut self, before: &BTreeMap<String, SessionInfo>) {
         let waiting: Vec<SessionInfo> =
             self.list.sessions().filter(|session| needs_person(session)).cloned().collect();

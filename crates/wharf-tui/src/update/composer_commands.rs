@@ -102,8 +102,8 @@ impl TuiState {
         self.note_draft();
     }
 
-    /// Returns true if everything that belongs to the text is at the host; otherwise the person is
-    /// told.
+    /// Returns true if the host has everything that belongs to the text; otherwise tells the person
+    /// which attachment is still on its way.
     fn can_send(&mut self) -> bool {
         let Some(open) = &self.open else { return false };
         let attached = open.composing.chips.attached(open.composer.text());

@@ -143,7 +143,7 @@ impl TuiState {
         self.emit(TuiEffect::Leave { text: self.describe_leaving() });
     }
 
-    /// Returns true if the host can be called; otherwise the person is told.
+    /// Returns true if the client can call the host; otherwise tells the person why it cannot.
     pub(super) fn require_host(&mut self) -> bool {
         let is_connected = self.connection.is_connected();
         if !is_connected {

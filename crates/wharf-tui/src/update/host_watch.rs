@@ -1,4 +1,5 @@
-//! The host's silence: it is told, and anything that comes from the host ends it (rule 19.8).
+//! Watches for a silent host: the client reports the silence, and anything that comes from the host
+//! ends it (rule 19.8).
 
 use std::time::Duration;
 

@@ -13,7 +13,7 @@ impl TuiState {
     /// Returns the places whose keys act now, the innermost first.
     pub(crate) fn key_scopes(&self) -> Vec<KeyScope> {
         match self.overlays.last() {
-            // Nothing is shown yet that a key could mean.
+            // The screen does not show anything yet that a key could act on.
             None if matches!(self.connection, HostPresence::Connecting { .. })
                 && self.open.is_none() =>
             {

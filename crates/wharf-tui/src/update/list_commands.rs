@@ -39,8 +39,8 @@ impl TuiState {
         self.focus = PaneFocus::List;
     }
 
-    /// Opens the session that asks, with the focus on its ask. It may be one that the selected
-    /// session's agent started.
+    /// Opens the session that asks, with the focus on its ask. The selected session's agent may
+    /// have started the session that asks.
     fn answer_selected(&mut self) {
         let selected = self.list.selected.as_deref().and_then(|id| self.list.get(id));
         let attention = selected.and_then(|session| session.attention.as_ref());

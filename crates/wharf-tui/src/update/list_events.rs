@@ -9,7 +9,8 @@ use crate::effect::TuiEffect;
 use crate::input::StreamInput;
 use crate::model::{CallPurpose, HostLoss, HostPresence, PaneFocus, TuiState};
 
-/// While the list has the focus it is sorted anew only so long after the last key.
+/// The delay between the last key and the next sort of a focused list, so that rows do not jump
+/// under the cursor.
 const SORT_DELAY: Duration = Duration::from_secs(2);
 /// A host that ends right after its start is started so often at most before the person is asked.
 const MAX_HOST_STARTS: u32 = 3;
@@ -36,9 +37,9 @@ impl TuiState {
         self.connection = HostPresence::Connected;
     }
 
-    /// Notes that the host is gone or refuses the stream. A host that died is started again, a few
-    /// times if it dies right after its start; a host that was told to stop or that refuses the
-    /// stream is not.
+    /// Notes that the host is gone or refuses the stream. The client starts a host that died again,
+    /// a few times if it dies right after its start. It does not start a host that has announced
+    /// its stop or that refuses the stream.
     fn note_lost(&mut self, reason: String, retry_in: Option<Duration>, is_refused: bool) {
         let loss = match &self.connection {
             HostPresence::Lost { loss: HostLoss::Started { starts }, .. } if !is_refused => {

@@ -72,8 +72,8 @@ pub fn update(state: &mut TuiState, input: TuiInput, now: Moment) -> Vec<TuiEffe
 }
 
 impl TuiState {
-    /// Notes the version of the host, to be told if it differs from this client's, and its patience
-    /// with agents.
+    /// Notes the version of the host if it differs from this client's, to show it, and how long the
+    /// host waits for an interrupted agent.
     fn note_host(&mut self, host: &HostInfo) {
         let version = Some(host.version.clone());
         self.other_host_version = version.filter(|version| version != env!("CARGO_PKG_VERSION"));

@@ -1,4 +1,4 @@
-//! The limit of the rows that are held, and the way back to newer ones that were dropped.
+//! Limits the number of held rows, and loads newer rows that were dropped.
 
 use wharf_api::RowPage;
 
@@ -25,8 +25,7 @@ impl OpenSession {
 }
 
 impl TuiState {
-    /// Requests newer rows when the last ones that are held come into view and newer ones were
-    /// dropped.
+    /// Requests newer rows when the last held rows come into view and newer rows were dropped.
     pub(super) fn load_newer_if_near(&mut self) {
         let Some(area) = transcript_area(self) else { return };
         let Some(open) = self
@@ -74,8 +73,8 @@ impl TuiState {
         }
     }
 
-    /// Follows the rows anew if newer ones were dropped: the first page of the stream has the
-    /// newest rows, and none is missed.
+    /// Opens the stream of rows again if newer rows were dropped: the first page of the stream has
+    /// the newest rows, so that the client misses no row.
     pub(super) fn rejoin_stream(&mut self) {
         let Some(open) = self.open.as_mut() else { return };
         if !open.rows.rejoin() {

@@ -9,8 +9,8 @@ use crate::model::{CallPurpose, HostPresence, SentPrompt, TuiState};
 use crate::text::join_texts;
 
 impl TuiState {
-    /// Returns true if a prompt can be sent, now or when the host answers again; otherwise the
-    /// person is told.
+    /// Returns true if the client can send a prompt, now or when the host answers again; otherwise
+    /// tells the person why it cannot.
     pub(super) fn can_deliver(&mut self) -> bool {
         self.is_host_silent() || self.require_host()
     }

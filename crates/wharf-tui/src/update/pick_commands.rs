@@ -13,9 +13,10 @@ use crate::model::{
 };
 use crate::rows::RowPlace;
 
-/// A search begins so long after the last key.
+/// The delay between the last key and the beginning of a search.
 const SEARCH_DELAY: Duration = Duration::from_millis(150);
-/// A mode that was requested counts as the current one for so long: the agent reports it later.
+/// A requested mode counts as the current mode for this time, since the agent reports the change
+/// later.
 const MODE_REQUEST_TIME: Duration = Duration::from_secs(3);
 
 impl TuiState {
@@ -62,7 +63,8 @@ impl TuiState {
         self.call(change_settings(&session, &change), CallPurpose::Change { failed: "not set" });
     }
 
-    /// Shift-Tab: the mode after the current one, or after the one that the last press requested.
+    /// Requests the mode after the current one (Shift-Tab). If a request of the last press still
+    /// counts, goes on from the requested mode.
     pub(super) fn set_next_mode(&mut self) {
         let now = self.now.elapsed;
         let requested = self.open.as_ref().and_then(|open| open.requested_mode.as_ref());

@@ -33,8 +33,8 @@ impl TuiState {
         }
     }
 
-    /// Notes that the rows are not followed now. Before the first page nothing is known of the
-    /// session: it is still opening.
+    /// Notes that the client does not follow the rows now. A session whose first page has not come
+    /// stays in the state of opening, since the client does not know it yet.
     fn note_rows_lost(&mut self, reason: String, is_retried: bool) {
         let Some(open) = &mut self.open else { return };
         if open.link == RowsLink::Live {

@@ -77,8 +77,8 @@ impl TuiState {
         self.has_terminal_focus && (is_retrying || is_working || is_interrupting)
     }
 
-    /// Returns when an age in the list is to be drawn anew: once a minute at most, and only if a
-    /// person can see it. A clock that runs draws the ages too.
+    /// Returns when to draw the ages in the list again: once a minute at most, and only if a person
+    /// can see them. A clock that runs draws the ages too.
     fn next_age_at(&self) -> Option<Duration> {
         let is_seen = self.has_terminal_focus && self.overlays.is_empty();
         let is_shown = is_seen && self.connection.is_connected() && !self.has_running_clock();

@@ -118,7 +118,7 @@ impl TuiState {
         }
     }
 
-    /// Takes a page of hits: goes to the newest one that is older than all rows that are held.
+    /// Takes a page of hits, and goes to the newest hit that is older than all held rows.
     pub(super) fn take_hits(&mut self, search: &RowSearch, hits: &SearchPage) {
         let Some((open, query)) = self.find_query() else { return };
         let is_wanted = open.stream == search.stream && query.text == search.query;

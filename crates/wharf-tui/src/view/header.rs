@@ -32,8 +32,8 @@ pub(super) fn draw_header(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     }
 }
 
-/// A fact of the header. Facts give way in this order when there is no room: context and cost stay
-/// longest.
+/// Names a fact of the header. Facts give way in this order when the header lacks room: context and
+/// cost stay longest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum HeaderFact {
     Agent,

@@ -1,5 +1,5 @@
-//! The picture of a state. Nothing is decided or changed here: the same state gives the same
-//! picture.
+//! Draws the picture of a state. The view decides and changes nothing: the same state gives the
+//! same picture.
 
 mod areas;
 mod ask_dock;

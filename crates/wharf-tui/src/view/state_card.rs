@@ -60,8 +60,8 @@ fn failed_session(state: &TuiState) -> Option<&SessionInfo> {
     state.open_info().filter(|info| has_failed(info))
 }
 
-/// Returns the reason in the agent's words. A login that is needed is told by the heading and the
-/// command.
+/// Returns the reason in the agent's words. Returns no lines if a login is needed: the heading and
+/// the command already say so.
 fn reason_lines(state: &TuiState, info: &SessionInfo, width: u16) -> Vec<Line<'static>> {
     if FailureKind::of_session(info) == FailureKind::Login {
         return Vec::new();

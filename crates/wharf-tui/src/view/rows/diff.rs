@@ -77,7 +77,7 @@ struct DiffWriter {
     columns: usize,
     is_wrapped: bool,
     theme: Theme,
-    /// The digits of a line number; `None` if there is no room for numbers, or none are known.
+    /// The number of digits of a line number; `None` if numbers do not fit or are unknown.
     digits: Option<usize>,
     lines: Vec<Line<'static>>,
 }

@@ -23,7 +23,8 @@ const KIND_COLUMNS: usize = 6;
 /// A shorter time is not told.
 const MIN_TOLD_MILLIS: u64 = 1_000;
 
-/// Lays out a tool call. One that failed or runs shows the end of its output by itself.
+/// Lays out a tool call. A call that failed or runs shows the end of its output without being
+/// opened.
 pub(super) fn lay_out_tool(
     tool: &RowTool,
     row: &TranscriptRow,

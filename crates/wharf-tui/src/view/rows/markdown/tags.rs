@@ -1,4 +1,4 @@
-//! The parser's events, each as what it does to the lines.
+//! Applies the parser's events to the lines.
 
 use pulldown_cmark::{CodeBlockKind, Event, Tag, TagEnd};
 use ratatui_core::style::Modifier;
