@@ -43,7 +43,7 @@ fn load_roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
             }
         }
         None => {
-            // A broken certificate of the system is no reason to trust none of the others.
+            // Skips broken certificates of the system: the others can be trusted all the same.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             if roots.is_empty() {
                 return Err(

@@ -41,7 +41,7 @@ impl Fault {
         &self.0.detail
     }
 
-    /// Sets another HTTP status than the one that usually goes with the code.
+    /// Replaces the HTTP status that usually goes with the code.
     pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
         self.0.status = status.as_u16();
         self

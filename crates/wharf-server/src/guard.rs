@@ -195,7 +195,7 @@ fn identify_page(
     identify_token(app, peer, &page_token(request.headers()).unwrap_or_default())
 }
 
-/// Notes the use of a page's login. Returns the cookie anew if the login's lifetime has begun anew
+/// Notes the use of a page's login. Returns a new cookie if the use renewed the login's lifetime
 /// (rule 19.2).
 async fn note_page_use(app: &App, identity: &Identity, headers: &HeaderMap) -> Option<HeaderValue> {
     let id = identity.token.clone()?;

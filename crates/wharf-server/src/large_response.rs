@@ -23,11 +23,12 @@ const MAX_UNCOUNTED_BYTES: usize = 64 << 10;
 const CHUNK_BYTES: usize = 64 << 10;
 /// How long a response waits for room in the byte budget.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// A response of which nothing is read for so long is dropped, and its reader cut off.
+/// How long the client may read no bytes of a response before the host drops the rest and cuts the
+/// client off.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The bytes that a document counts for while it is sent: the piece that is made and the one that
-/// waits.
+/// The bytes that a document counts for while it is sent: the piece that is being made and the
+/// piece that waits.
 const DOCUMENT_BYTES: usize = 2 << 20;
 
 /// The limits of all large responses.
@@ -47,7 +48,7 @@ struct UnreadRest {
 /// `None` once all is read or given up.
 type Left = Mutex<Option<UnreadRest>>;
 
-/// The client read nothing of the response for too long.
+/// The client read no bytes of the response for too long.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the answer was not read in time")]
 struct ReadStalled;
@@ -58,7 +59,7 @@ enum DocumentPiece {
     End,
 }
 
-/// The document has no end: it could not be made, or nobody read it.
+/// The document lacks its end: a piece could not be made, or the client did not read in time.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the document cannot be sent")]
 struct CutDocument;
@@ -71,8 +72,8 @@ impl LargeResponses {
         }
     }
 
-    /// Builds a response. A large one for which there is no room at first is dropped and built
-    /// again later: a response that waits for room must hold no bytes.
+    /// Builds a response. A large response that gets no room at first is dropped and built again
+    /// later: a response that waits for room must hold no bytes.
     pub(crate) async fn respond<T, F>(
         &self,
         make: impl Fn() -> F + Send + Sync,
@@ -220,7 +221,7 @@ async fn next_chunk(
     Some((piece.map(|piece| Bytes::copy_from_slice(&piece)), (left, unread)))
 }
 
-/// Drops the rest of a response once nothing of it was read for [`READ_TIMEOUT`].
+/// Drops the rest of a response once its client has read no bytes of it for [`READ_TIMEOUT`].
 async fn drop_when_stalled(left: Weak<Left>, mut unread: usize) {
     loop {
         tokio::time::sleep(READ_TIMEOUT).await;

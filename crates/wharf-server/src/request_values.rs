@@ -108,7 +108,7 @@ fn join_path(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// Returns the words that serde lists after the one that it does not know.
+/// Returns the known words, which serde lists after the unknown word.
 fn list_words(reason: &str) -> String {
     let known = reason.rsplit_once("expected ").map_or(reason, |(_, known)| known);
     known.trim_start_matches("one of ").replace('`', "")

@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 
 /// Returns the content of a regular file of at most `max_bytes` bytes.
 pub(crate) fn read_small_file(path: &Path, max_bytes: usize) -> Result<Vec<u8>> {
-    // Opening a pipe that nobody writes to would wait for ever.
+    // Without this flag, opening a pipe that has no writer would wait for ever.
     let no_wait = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(no_wait).open(path)?;
     if !file.metadata()?.is_file() {

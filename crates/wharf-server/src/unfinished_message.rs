@@ -68,7 +68,7 @@ impl UnfinishedMessage {
         std::mem::take(&mut *self.lock()).permit
     }
 
-    /// Takes off a control frame, which is no part of the message.
+    /// Subtracts a control frame, which does not belong to the message.
     pub(crate) fn skip_control(&self, payload: usize) {
         let mut part = self.lock();
         part.bytes = part.bytes.saturating_sub(payload + CONTROL_HEAD_BYTES);
@@ -80,7 +80,7 @@ impl UnfinishedMessage {
     }
 }
 
-/// A stream that counts what is read of it.
+/// Wraps a stream and counts the bytes that are read from it.
 #[derive(Debug)]
 pub(crate) struct MeteredStream<S> {
     inner: S,

@@ -26,7 +26,7 @@ const ADDED_CAPABILITIES: &[&str] = &[
 struct Outcome(String);
 
 impl Outcome {
-    /// Reads the result of an agent's answer. A result that is no object counts as empty.
+    /// Reads the result of an agent's answer. A result that is not an object counts as empty.
     fn of(answer: &Raw) -> Result<Self, ReadError> {
         let result = Json::parse(answer.bytes())?
             .member("result")?
@@ -38,7 +38,7 @@ impl Outcome {
         Json::parse(self.0.as_bytes())
     }
 
-    /// Sets a member. A value on the way to it that is no object is replaced by one.
+    /// Sets a member. Replaces a value on the way to it that is not an object with an empty object.
     fn set(&mut self, path: &[&str], value: &str) -> Result<(), ReadError> {
         for end in 1..path.len() {
             if self.json()?.at(&path[..end])?.is_some_and(|holder| !holder.is_object()) {
@@ -83,9 +83,9 @@ pub(super) fn initialize(agent: &Raw, id: &[u8], terminal_auth: bool) -> Result<
     Ok(result.respond(id))
 }
 
-/// Returns the list of ways to log in, if there is one. A login in a terminal runs the program that
-/// the client has configured, with more arguments. For the bridge that is `wharf acp`, which is
-/// told to run the agent; other clients cannot do it.
+/// Returns the list of ways to log in, if the agent has one. A login in a terminal runs the program
+/// that the client has configured, with more arguments. For the bridge that program is `wharf acp`,
+/// and the arguments make it run the agent; other clients cannot do it.
 fn auth_methods(result: Json<'_>, terminal_auth: bool) -> Result<Option<String>, ReadError> {
     let Some(methods) = result.member("authMethods")? else { return Ok(None) };
     let mut kept = Vec::new();

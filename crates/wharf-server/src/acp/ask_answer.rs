@@ -1,6 +1,6 @@
-//! Decides whether a client's answer to an ask is valid (rule 12.3). What the agent is told, what
-//! the log records and what the others are told is one value, so an answer that is not valid is
-//! replaced before anybody sees it.
+//! Decides whether a client's answer to an ask is valid (rule 12.3). The agent, the log and the
+//! other clients all get the same value, so the host replaces an invalid answer before any of them
+//! sees it.
 
 use serde_json::{Value, json};
 use wharf_host::core::Raw;
@@ -18,7 +18,8 @@ pub(super) enum AskResponse {
     Form,
     /// An error, `cancelled` or `cancel`: counts once everyone has said so.
     Decline,
-    /// Anything else: a decline of which the agent is told in Wharf's words. Says why.
+    /// Any other response, with the reason why it is invalid. The agent gets a decline in Wharf's
+    /// words.
     Invalid(String),
 }
 
@@ -71,7 +72,7 @@ fn read_form(answer: Json<'_>) -> Result<AskResponse, ReadError> {
     }
 }
 
-/// The answer that stands for one that is not valid: a decline that says why.
+/// Returns the decline that replaces an invalid answer. It says why the answer is invalid.
 pub(super) fn declined(wanted: Wanted, why: &str) -> Option<Raw> {
     let why: String = why.chars().take(MAX_REASON_CHARS).collect();
     let meta = json!({ "wharf": { "invalidAnswer": why } });

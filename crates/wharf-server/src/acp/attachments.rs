@@ -75,7 +75,7 @@ impl Attachments {
         CancelScope { seen, settled, clear_queue }
     }
 
-    /// Attaches to a session, or attaches anew.
+    /// Attaches to a session. Attaching again replaces the attachment.
     pub(super) async fn attach(
         &self,
         handle: &SessionHandle,

@@ -78,7 +78,7 @@ impl CapabilityFilter {
         }
         let tag = Json::parse(frame)
             .and_then(|frame| frame.text_at(&["params", "update", "sessionUpdate"]));
-        // A tag that is no string is of no kind that ACP has.
+        // A tag that is not a string cannot name any of these kinds.
         match tag.ok().flatten().as_deref().unwrap_or_default() {
             "notice" => self.notices,
             "compaction_update" | "compaction_summary_chunk" => self.compaction,

@@ -53,8 +53,8 @@ impl ClientInfo {
         Ok(Self { chosen, ..info })
     }
 
-    /// A member of another type than it should have counts as absent; one that stands there twice
-    /// is an error.
+    /// Reads the client's `initialize`. A member of the wrong type counts as absent; a member that
+    /// occurs twice is an error.
     fn read(initialize: &[u8]) -> Result<Self, ReadError> {
         let request = Json::parse(initialize)?;
         let text = |path: &[&str]| request.seek(path).map(|value| value.and_then(Json::text));
@@ -104,7 +104,8 @@ impl ClientInfo {
         }
     }
 
-    /// Returns the capabilities that agents of this client's sessions may be told of (rule 3.11).
+    /// Returns the capabilities that the host may name to agents of this client's sessions (rule
+    /// 3.11).
     pub(super) fn for_agent(&self) -> String {
         let mut told =
             if self.capabilities.is_object() { self.capabilities.clone() } else { json!({}) };
@@ -123,7 +124,7 @@ impl ClientInfo {
     }
 }
 
-/// The variables of an environment; a value that is no string is none.
+/// Returns the variables of an environment without those whose value is not a string.
 fn variables(env: Json<'_>) -> BTreeMap<String, String> {
     env.members()
         .filter_map(|(name, value)| Some((name.into_owned(), value.text()?.into_owned())))

@@ -56,7 +56,7 @@ impl ClientProfile {
         if self.without_tools { info.without_tools() } else { info }
     }
 
-    /// Returns the client as it is recorded with what it does.
+    /// Returns the sender that is recorded with the client's actions.
     pub(super) fn sender(&self) -> Sender {
         let info = self.info.get().cloned().unwrap_or_default();
         let client = self.id.clone();

@@ -188,7 +188,7 @@ impl Connection {
         )
     }
 
-    /// Attaches the client to a session, or attaches it anew.
+    /// Attaches the client to a session. Attaching again replaces the attachment.
     pub(super) async fn attach(
         &self,
         handle: &SessionHandle,

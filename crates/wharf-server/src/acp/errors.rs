@@ -49,7 +49,8 @@ impl RpcError {
         Fault::new(ErrorCode::TOO_MANY_REQUESTS, message).into()
     }
 
-    /// For work that ends because the client is gone; it cannot be told.
+    /// Returns the error for work that ends because the client is gone. The client cannot get it
+    /// any more.
     pub(super) fn client_gone() -> Self {
         Self::new(code::INTERNAL_ERROR, "the connection has ended")
     }

@@ -31,7 +31,7 @@ pub(super) fn answer_with_event_id(frame: &Bytes, id: EventId) -> Bytes {
 }
 
 /// Returns the frame with room for an event id if its `_meta` has none: the log of an older version
-/// may hold one that is no object.
+/// may hold a `_meta` that is not an object.
 fn make_room(frame: &Bytes) -> Option<Bytes> {
     wrap_odd_meta(frame).ok().filter(|wrapped| wrapped != frame)
 }

@@ -107,7 +107,7 @@ async fn take_scanned<M: Methods>(
     }
 }
 
-/// Refuses a frame that is no message. An answer that it holds counts as a failed one.
+/// Refuses a frame that is not a message. An answer that it holds counts as failed.
 async fn refuse_malformed(connection: &Connection, frame: &[u8], error: ScanError) {
     let id = settle_malformed(connection, &rpc::salvage(frame), &error.to_string()).await;
     let error = match error {
@@ -260,7 +260,8 @@ async fn take_notification<M: Methods>(
     });
 }
 
-/// Returns a copy of the message's id: what is kept of a request must not keep the whole of it.
+/// Returns a copy of the message's id: a record of the request must not keep the whole frame in
+/// memory.
 pub(super) fn request_id(frame: &Bytes, envelope: &Envelope<'_>) -> Bytes {
     Bytes::copy_from_slice(envelope.id_text(frame))
 }

@@ -35,7 +35,7 @@ impl From<Bytes> for OutFrame {
 }
 
 impl OutFrame {
-    /// A message that shares the bytes before and after what was put into it.
+    /// Returns a message that shares the bytes before and after the inserted ones.
     pub(super) fn extended(before: Bytes, inserted: Bytes, after: Bytes) -> Self {
         Self {
             parts: Parts::Extended([before, inserted, after]),

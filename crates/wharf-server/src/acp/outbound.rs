@@ -36,7 +36,7 @@ pub(super) enum Out {
         session: SessionId,
         after: Seq,
     },
-    /// The client has the session: nothing is held back any more (rule 6.1).
+    /// The client has the session, so the host no longer holds its messages back (rule 6.1).
     Ready(SessionId),
     /// Show it no longer.
     Leave(SessionId),
@@ -46,7 +46,7 @@ pub(super) enum Out {
     },
 }
 
-/// A session to show: what is after the cursor, with an answer in between.
+/// Describes a session to show: the events after the cursor, with an answer in between.
 #[derive(Debug)]
 pub(super) struct Join {
     pub(super) cursor: Cursor,
@@ -57,7 +57,8 @@ pub(super) struct Join {
     pub(super) asks: (Seq, Vec<Ask>),
     /// How long to wait for `session/ready` after the answer.
     pub(super) hold: Option<Duration>,
-    /// Nothing of the past is wanted: a session that is shown already goes on where it is.
+    /// True if the client does not want the past: a session that is shown already goes on where it
+    /// is.
     pub(super) only_news: bool,
 }
 
@@ -137,7 +138,7 @@ async fn moment(at: Option<Moment>) {
     }
 }
 
-/// The next events of any session that may be read. Nothing is lost when it is dropped.
+/// Waits for the next events of any session that may be read. Dropping the future loses no events.
 async fn next_events<W: Wire>(
     watched: &mut [Subscription],
     wire: &W,
@@ -286,8 +287,8 @@ impl<W: Wire> Writer<W> {
         Ok(())
     }
 
-    /// Looks again at sessions for which something has changed, and says what was only waiting for
-    /// that.
+    /// Looks again at sessions for which something has changed, and sends the messages that were
+    /// only waiting for that.
     async fn revisit(
         &mut self,
         changed: impl Fn(&mut Subscription, Gate) -> bool,

@@ -1,5 +1,5 @@
-//! The queue as a client is told of it: `queue_changed`, with the state after the last event that
-//! it was shown.
+//! Follows the prompt queue for one client and makes its `queue_changed` updates, each with the
+//! state after the last event that the client was shown.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::updates::{prompt_preview, update, who};
 
 /// The entries that an update holds; the total says how many there are.
 const MAX_SHOWN_ENTRIES: usize = 100;
-/// How long the client is told nothing after an update: at most ten come in a second.
+/// The shortest time between two updates: a client gets at most ten in a second.
 const UPDATE_EVERY: Duration = Duration::from_millis(100);
 
 /// The queue as far as the view has come.
@@ -24,9 +24,9 @@ pub(super) struct QueueView {
     waiting: Vec<Waiting>,
     /// Prompts whose turn runs: one may come back into the queue.
     running: Vec<Waiting>,
-    /// The queue as the client was told last.
+    /// The queue in the last update that the client got.
     told: Vec<Waiting>,
-    /// When it may be told again.
+    /// When the next update may go out; `None`: at once.
     next_at: Option<Moment>,
 }
 
@@ -91,7 +91,7 @@ impl QueueView {
         }
     }
 
-    /// When the client is to be told of the queue, if it is not as it was told.
+    /// Returns when to send the client an update; `None` if it knows the queue as it is.
     pub(super) fn due(&self, now: Moment) -> Option<Moment> {
         (self.waiting != self.told).then(|| self.next_at.unwrap_or(now))
     }

@@ -116,8 +116,8 @@ impl<W: Wire> Writer<W> {
         Ok(())
     }
 
-    /// Says what was only waiting for the cursor: the answer, then open asks, then what came past
-    /// the log.
+    /// Sends the messages that were only waiting for the cursor: the answer, then open asks, then
+    /// messages past the log.
     pub(super) async fn settle(&mut self, watched: &mut Subscription) -> Result<(), Closed> {
         if watched.has_left() {
             return Ok(());

@@ -20,7 +20,7 @@ pub(super) struct ShownUpTo(Mutex<HashMap<SessionId, Progress>>);
 /// How one session has been shown.
 #[derive(Debug)]
 struct Progress {
-    /// `None` while nothing was shown since the client joined.
+    /// The last event that the client was shown since it joined; `None` before the first.
     shown: Option<Seq>,
     /// From where on the client is shown the session.
     start: Seq,
@@ -58,7 +58,8 @@ impl ShownUpTo {
         let progress = shown.entry(session.clone()).or_insert_with(new);
         progress.start = progress.start.max(start);
         if progress.shown.is_none() {
-            // A client that comes back to an event is shown what it missed as news.
+            // The client comes back to an event, so the host shows it the events that it missed as
+            // news.
             progress.joined = progress.joined.min(history);
         }
         progress.samples.push_back((at, history));
@@ -86,7 +87,7 @@ impl ShownUpTo {
         }
     }
 
-    /// Returns the last event that was shown; `None` if nothing was.
+    /// Returns the last event that the client was shown; `None` before the first.
     pub(super) fn get(&self, session: &SessionId) -> Option<Seq> {
         self.lock().get(session).and_then(|progress| progress.shown)
     }

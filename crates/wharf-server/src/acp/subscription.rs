@@ -13,8 +13,9 @@ use super::outbound::Join;
 use super::view::View;
 use super::wire::Gate;
 
-/// How long answers wait for a stream that nobody reads before they go out on the connection's. A
-/// client that lost its stream is back within this; what it then gets is in order.
+/// How long answers wait for a session's stream that has no reader before they go out on the
+/// connection's. A client that lost its stream is back within this time; it then gets everything in
+/// order.
 pub(super) const UNREAD_STREAM_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -34,14 +35,15 @@ pub(super) struct Subscription {
     pub(super) only_news: bool,
     /// Events up to here were shown before this subscription began.
     skipped: Seq,
-    /// Looks for the ends of the client's prompts while nobody reads the session's stream, or after
-    /// it left.
+    /// Looks for the ends of the client's prompts while the session's stream has no reader, or
+    /// after the client left.
     scout: Option<Cursor>,
     left: Option<Left>,
     joined_at: Moment,
 }
 
-/// The client has left the session, or watches it anew: only answers to its prompts go out.
+/// Marks a session that the client has left, or watches again by another subscription: only answers
+/// to the client's prompts go out.
 #[derive(Clone, Copy, Debug)]
 struct Left {
     /// From here on another view has them.
@@ -97,13 +99,13 @@ impl Subscription {
     /// Goes on where it is, with the answer and the open asks of another join in their place.
     pub(super) fn join_again(&mut self, new: Self) {
         self.view.take_wishes(&new.view);
-        // It says how far the client is, so it waits for what comes before that.
+        // The answer says how far the client is, so it waits for the events before that.
         let head = new.cursor.position();
         self.answer = new.answer.map(|(at, answer)| (at.max(head), answer));
         self.hold = new.hold;
         self.asks = new.asks.map(|(at, mut asks)| {
-            // An ask that is still to come is asked when it comes, and one that was resolved since
-            // not at all.
+            // An ask that the cursor has still to reach goes out when the cursor reaches it, and an
+            // ask that was resolved meanwhile does not go out at all.
             asks.retain(|ask| {
                 self.is_past(Seq(ask.id.0)) && (!self.is_past(at) || self.view.knows_open(ask))
             });
@@ -122,8 +124,8 @@ impl Subscription {
             && self.cursor.is_behind()
     }
 
-    /// Shows no more, from `until` on because another view does. True while the client is owed the
-    /// ends of prompts.
+    /// Stops showing the session; from `until` on, another view shows it. Returns true while this
+    /// subscription still has to answer prompts of the client.
     pub(super) fn leave(&mut self, until: Option<Seq>) -> bool {
         (self.left, self.rejoined, self.held_until) = (Some(Left { until }), false, None);
         self.scout.get_or_insert_with(|| self.cursor.clone());
@@ -174,8 +176,8 @@ impl Subscription {
         self.cursor.position() >= seq
     }
 
-    /// The answer, if it is time for it: when all before it is out, or when there is no stream for
-    /// what is before it.
+    /// Returns the answer if it is time for it: when everything before it is out, or when the
+    /// session lacks a stream for the messages before it.
     pub(super) fn answer_due(&mut self, gate: Gate) -> Option<OutFrame> {
         let first = match gate {
             Gate::Closed { since: None } => true,
@@ -195,7 +197,7 @@ impl Subscription {
         [self.held_until, away, queue].into_iter().flatten().min()
     }
 
-    /// Does what was due by now.
+    /// Does the work that is due by now. Returns true if there was any.
     pub(super) fn come_due(&mut self, gate: Gate, now: Moment) -> bool {
         let released = self.held_until.take_if(|until| *until <= now).is_some();
         let sent_out = self.scout.is_none() && self.away(gate).is_some_and(|at| at <= now);
@@ -207,7 +209,7 @@ impl Subscription {
             || (self.may_tell_queue(gate) && self.view.queue_due(now).is_some_and(|at| at <= now))
     }
 
-    /// Returns true if the client is up to date enough to be told of the queue.
+    /// Returns true if the client is up to date enough for an update of the queue.
     pub(super) fn may_tell_queue(&self, gate: Gate) -> bool {
         let is_free = self.answer.is_none() && self.held_until.is_none() && self.left.is_none();
         is_free && gate.lets_through() && self.is_past(self.view.history())

@@ -48,8 +48,8 @@ impl UnboundAgent {
         self.host.introduced(&self.adapter)
     }
 
-    /// Asks the agent what it says of itself. An agent that had to be started for that waits for
-    /// its session.
+    /// Asks the agent for its description of itself. An agent that had to be started for that waits
+    /// for its session.
     pub(super) async fn introduce(
         &self,
         client: &ClientProfile,

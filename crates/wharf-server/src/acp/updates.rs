@@ -107,7 +107,8 @@ pub(super) fn ask_resolved(
     update(session, "permission_resolved", body)
 }
 
-/// Returns the action that the agent was told of an elicitation: the same word that the log has.
+/// Returns the action in the answer that the agent got to its elicitation: the same word that the
+/// log has.
 fn action(outcome: &AskOutcome) -> String {
     match outcome {
         AskOutcome::Answered { answer, .. } | AskOutcome::Declined { answer } => {

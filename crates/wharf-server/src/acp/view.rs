@@ -168,7 +168,8 @@ impl View {
         self
     }
 
-    /// When the client is to be told of the queue, if it wants to know and does not.
+    /// Returns when to send the client an update of the queue; `None` if it wants no updates or
+    /// knows the queue as it is.
     pub(super) fn queue_due(&self, now: Moment) -> Option<Moment> {
         self.queue.due(now).filter(|_| self.multi)
     }
@@ -178,17 +179,18 @@ impl View {
         self.queue.take_update(&self.session, now).filter(|_| self.multi)
     }
 
-    /// Adds another protocol's frames. The client is told of the others as if it had attached.
+    /// Adds another protocol's frames. The client also sees the actions of the others, as if it had
+    /// attached.
     pub(super) fn extend(&mut self, extension: Box<dyn ViewExtension>) {
         (self.multi, self.extension) = (true, Some(extension));
     }
 
-    /// Returns true if the client is told of its own turns too.
+    /// Returns true if the host shows the client its own turns too.
     pub(super) const fn hears_own_turns(&self) -> bool {
         self.extension.is_some()
     }
 
-    /// Returns true if the client is told what others do, now or in the past.
+    /// Returns true if the host shows the client the actions of others, live or from the past.
     fn tells(&self, live: bool) -> bool {
         self.multi && (live || self.extension.is_some())
     }

@@ -33,8 +33,9 @@ const POLICY_CLOSE_CODE: u16 = 1008;
 const INTERNAL_ERROR_CLOSE_CODE: u16 = 1011;
 /// How long a client whose token has ended may take to hear of it.
 const FAREWELL_TIMEOUT: Duration = Duration::from_millis(300);
-/// A message that is larger goes out in fragments of this size. The WebSocket library copies what
-/// it is given, so this is about what a client that does not read costs besides shared bytes.
+/// The size of the fragments in which larger messages go out. The WebSocket library copies each
+/// fragment, so this bounds the memory, besides shared bytes, that a client costs while it does not
+/// read.
 const FRAGMENT_BYTES: usize = 64 << 10;
 
 /// Serves a connection to its end.

@@ -38,7 +38,7 @@ pub(super) enum Gate {
     Line,
     /// The session's stream has a reader.
     Open,
-    /// The session's stream has a reader that is not done with what it was given.
+    /// The session's stream has a reader, for which too many messages wait already.
     Full,
     /// The session's stream has had no reader since then; `None`: it never had one.
     Closed { since: Option<Moment> },

@@ -1,5 +1,5 @@
-//! Counts wrong tokens and codes by address: a client that keeps guessing is told to wait. Right
-//! tokens are always taken, since all programs of a machine share an address.
+//! Counts wrong tokens and codes by address, so that the host can make a client that keeps guessing
+//! wait. It always takes right tokens, since all programs of a machine share an address.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};

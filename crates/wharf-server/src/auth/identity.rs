@@ -59,9 +59,9 @@ impl FromStr for Access {
 /// through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The id of the token that was shown: [`Identity::HOST`] for the host's own one, `tok_…` for
-    /// one that was made with `wharf token create`. `None`: our own user over the local socket,
-    /// without a token.
+    /// The id of the token that the caller showed: [`Identity::HOST_TOKEN_ID`] for the host's own
+    /// token, `tok_…` for a token made with `wharf token create`. `None`: our own user over the
+    /// local socket, without a token.
     pub token: Option<Arc<str>>,
     pub access: Access,
     pub scope: Scope,

@@ -25,7 +25,8 @@ const MAX_WRONG_GUESSES: u32 = 10_000;
 const MAX_CODES_PER_ASKER: usize = 4;
 /// Codes of all askers.
 const MAX_CODES: usize = 256;
-/// How long a code that cannot be used any more is remembered, so that its user is told why.
+/// How long a code that cannot be used any more is remembered, so that the host can say why it
+/// refuses the code.
 const REMEMBERED_FOR: Duration = Duration::from_secs(3_600);
 
 #[derive(Debug, Default)]

@@ -36,8 +36,8 @@ impl Scope {
         }
     }
 
-    /// Returns the workspace that a login with this scope is limited to, if any. The error says why
-    /// there is no login.
+    /// Returns the workspace that a login with this scope is limited to, if any. Fails with the
+    /// reason if this scope cannot log in.
     pub(crate) fn login_workspace(&self) -> Result<Option<&Arc<str>>, &'static str> {
         match self {
             Self::Host => Ok(None),

@@ -16,7 +16,8 @@ pub(super) const MAX_LABEL_CHARS: usize = 200;
 /// The longest lifetime. A longer one could as well be without end.
 const MAX_TTL: Millis = Millis(10 * 366 * 86_400_000);
 pub(super) const ID_PREFIX: &str = "tok_";
-/// A use begins a lifetime anew at most so often: each time, the file is written.
+/// A use renews a lifetime only after this much of it has passed, or after a thirtieth of a shorter
+/// one: each renewal writes the file.
 const RENEWAL_INTERVAL: Millis = Millis(86_400_000);
 
 /// Returns the end of a lifetime, rounded up to the second so that a token lives no shorter than
@@ -34,7 +35,7 @@ pub struct TokenTerms {
     pub workspace: Option<Arc<str>>,
     /// Counted from now; `None`: until it is revoked.
     pub ttl: Option<Millis>,
-    /// The lifetime begins anew whenever the token is used.
+    /// True if the lifetime begins again whenever the token is used.
     pub renews: bool,
     /// For a login of the web page: its asker, [`Identity::HOST`] or the id of a token.
     pub login_of: Option<Arc<str>>,
@@ -107,7 +108,7 @@ pub struct TokenEntry {
     pub created_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
-    /// The lifetime that begins anew whenever the token is used, in seconds.
+    /// The lifetime in seconds, if it begins again whenever the token is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) renews_for_seconds: Option<u64>,
     /// A login of the web page ends with the token that asked for it.
@@ -126,13 +127,13 @@ impl TokenEntry {
 
     /// Returns the time at which the token expires.
     pub(super) fn ends_at(&self) -> Option<Millis> {
-        // Reading the file refuses text that is no instant; an entry that has it all the same
-        // counts as expired.
+        // Reading the file refuses text that is not a timestamp; an entry that has such text all
+        // the same counts as expired.
         self.expires_at.as_deref().map(|at| parse_timestamp(at).unwrap_or_default())
     }
 
-    /// Returns the lifetime that begins anew, if so much of the present one has passed that it is
-    /// worth a write.
+    /// Returns the lifetime to begin again, if enough of the present one has passed to be worth a
+    /// write.
     pub(super) fn due_renewal(&self, now: Millis) -> Option<Millis> {
         let lifetime = Millis(self.renews_for_seconds? * 1_000);
         let left = self.ends_at()?.0.saturating_sub(now.0);
@@ -140,7 +141,7 @@ impl TokenEntry {
         (passed >= RENEWAL_INTERVAL.0.min(lifetime.0 / 30)).then_some(lifetime)
     }
 
-    /// Begins the lifetime anew.
+    /// Begins the lifetime again.
     pub(super) fn renew(&mut self, now: Millis, lifetime: Millis) {
         self.expires_at = Some(format_end(now, lifetime));
     }
@@ -166,7 +167,7 @@ impl TokenEntry {
         }
     }
 
-    /// Returns what is wrong with an entry that was read from a file.
+    /// Returns the first fault in an entry that was read from a file, if it has any.
     pub(super) fn find_fault(&self) -> Option<String> {
         let Self { id, workspace, expires_at, .. } = self;
         if !id.starts_with(ID_PREFIX) {

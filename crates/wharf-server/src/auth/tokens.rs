@@ -75,9 +75,9 @@ impl TokenEnd {
 }
 
 impl Tokens {
-    /// Reads both files of the state directory, and creates the host's own token if there is none.
-    /// A damaged `tokens.json` is moved away: what it held is lost, and no token must be taken that
-    /// may have been revoked.
+    /// Reads both files of the state directory, and creates the host's own token if it is missing.
+    /// Moves a damaged `tokens.json` away: its content is lost, and the host must not take a token
+    /// that may have been revoked.
     pub fn open(state_dir: &Path) -> Result<Self, TokenError> {
         let own = state_dir.join("token");
         let file = TokensFile::in_directory(state_dir);
@@ -237,7 +237,7 @@ impl Tokens {
         self.file.create_with_text(terms, join_halves(halves.0, halves.1))
     }
 
-    /// Notes that a login was used. Returns true if its lifetime is to begin anew: see
+    /// Notes that a login was used. Returns true if its lifetime should begin again: see
     /// [`Tokens::renew`].
     pub(crate) fn note_use(&self, id: &Arc<str>) -> bool {
         let now = Now::millis();
@@ -258,7 +258,7 @@ impl Tokens {
         uses.get(&entry.id).copied().or_else(|| entry.last_renewed_at())
     }
 
-    /// Begins the lifetime of a login anew. Waits for the disk. Returns the lifetime if it was due.
+    /// Begins the lifetime of a login again if that is due, and returns it. Waits for the disk.
     pub(crate) fn renew(&self, id: &str) -> Option<Millis> {
         self.file.renew(id).unwrap_or_else(|error| {
             tracing::warn!(%error, "a login is not renewed, and ends sooner");

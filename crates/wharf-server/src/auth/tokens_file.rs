@@ -13,7 +13,7 @@ use wharf_host::core::Millis;
 
 use super::terms::{ID_PREFIX, MAX_LABEL_CHARS, TokenEntry, TokenTerms, is_label};
 
-/// The version with lifetimes that begin anew, which older versions refuse.
+/// The version with lifetimes that begin again, which older versions refuse.
 const FILE_VERSION: u32 = 4;
 /// The version with persons.
 const VERSION_WITHOUT_RENEWALS: u32 = 3;
@@ -224,7 +224,7 @@ impl TokensFile {
         Ok(changed)
     }
 
-    /// Begins the lifetime of a token anew, if it is due. Returns the lifetime in that case.
+    /// Begins the lifetime of a token again if that is due, and returns it in that case.
     pub(super) fn renew(&self, id: &str) -> Result<Option<Millis>, TokensFileError> {
         let _lock = self.lock()?;
         let mut tokens = self.list()?;

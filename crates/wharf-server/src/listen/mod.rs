@@ -44,8 +44,8 @@ const MAX_HTTP2_STREAMS: u32 = 2_000;
 /// A peer that leaves a ping unanswered for as long again is gone (rule 3.13).
 const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(20);
 
-/// Clients that are told at once that there are too many connections; further ones are closed
-/// without an answer.
+/// How many clients at a time get the answer that there are too many connections; the host closes
+/// further connections without an answer.
 const MAX_REJECTIONS: usize = 64;
 /// How long such a client has to send a request and read the answer.
 const REJECTION_TIMEOUT: Duration = Duration::from_secs(5);

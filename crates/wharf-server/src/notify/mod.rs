@@ -1,5 +1,5 @@
-//! Delivers notifications to the command and to the webhook (rule 18.4). The host decides of what a
-//! person is told.
+//! Delivers notifications to the command and to the webhook (rule 18.4). The host decides which
+//! notifications a person gets.
 
 mod reach;
 mod webhook;
@@ -87,7 +87,8 @@ pub(crate) async fn deliver_notifications(app: App) {
     }
 }
 
-/// Tells whether this receiver is to be told: by the settings, or because a device has subscribed.
+/// Returns true if this receiver gets notifications: by the settings, or because a device has
+/// subscribed.
 pub(crate) fn is_set(app: &App, receiver: NotifyReceiver) -> bool {
     receiver.is_set(&app.host.config().notify)
         || (receiver == NotifyReceiver::Push && app.push.has_subscriptions())
@@ -155,7 +156,7 @@ async fn try_delivery(
         host.metrics().notifications.count_sent(receiver);
         return None;
     };
-    // The end of a turn is told at once or not at all.
+    // A notification about the end of a turn is delivered at once or not at all.
     let may_retry = failure.can_retry && delivery.notification.kind != Some(NotifyKind::Finished);
     match RETRY_DELAYS_SECONDS.get(delivery.failures).filter(|_| may_retry) {
         Some(delay) => {

@@ -1,6 +1,7 @@
-//! The web page: its files, which every browser may read since they hold no data (rule 19.1).
+//! Serves the files of the web page, which every browser may read since they hold no data (rule
+//! 19.1).
 //!
-//! The files are in the folder `page` of this crate as browsers get them; there is no build step.
+//! The folder `page` of this crate has the files as browsers get them, without a build step.
 
 mod files;
 

@@ -19,7 +19,7 @@ pub(super) const MAX_MESSAGE_BYTES: usize = 3_000;
 /// Marks the end of the last record.
 const LAST_RECORD_MARK: u8 = 2;
 
-/// Why a message could not be encrypted: the browser's key is no point of the curve, or the system
+/// The message could not be encrypted: the browser's key is not a point of the curve, or the system
 /// has no randomness.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the message cannot be encrypted with the keys of this device")]

@@ -1,4 +1,5 @@
-//! `/host`, its settings, and `/stop`: the host's description, what it is set to, and its shutdown.
+//! Serves `/host`, its settings, and `/stop`: the host's description, the values of its settings,
+//! and its shutdown.
 
 use axum::Json;
 use axum::extract::State;

@@ -23,8 +23,8 @@ use crate::guard::{cookie_scope, peer_of, refuse_login};
 use crate::request_values::read_object;
 use crate::use_cases::{self, Caller};
 
-/// A device stays logged in for so long since its last use: a phone that is used once a month needs
-/// no new code.
+/// How long a device stays logged in since its last use: a phone that is used once a month needs no
+/// new code.
 pub(crate) const DEFAULT_LOGIN_LIFETIME: Millis = Millis(30 * 86_400_000);
 /// A month. A page that is away for longer needs another code.
 const MAX_LOGIN_SECONDS: u64 = 31 * 86_400;

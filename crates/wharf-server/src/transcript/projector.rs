@@ -87,7 +87,8 @@ impl Projector {
         self.note_turn(&entry.event);
     }
 
-    /// Adds the lines that only some readers want, and removes a failure that was told.
+    /// Adds the lines that only some readers want, and removes a failure that the transcript has
+    /// shown already.
     fn choose_lines(&mut self, event: &Event, lines: &mut Vec<WholeLine>) {
         match event {
             Event::Prompt(PromptEvent::TurnStarted { .. }) => {

@@ -89,8 +89,8 @@ pub(super) async fn find_start(
     }
 }
 
-/// Returns the latest starting point among these events: after one that ends a line, between two
-/// messages, or inside a message after so many lines that a block of a private key that began
+/// Returns the latest starting point among these events: after an event that ends a line, between
+/// two messages, or inside a message after so many lines that a block of a private key that began
 /// earlier must have ended.
 pub(super) fn latest_start(marks: &[(Seq, LineMark)]) -> Option<StartingPoint> {
     let mut later: Option<&MessageRun> = None;

@@ -18,8 +18,8 @@ use crate::App;
 use crate::auth::Identity;
 use crate::fault::Fault;
 
-/// The sessions as one caller is told of them. Made for one answer: asks of children are as of its
-/// making.
+/// Describes sessions as one caller sees them. The asks of children are as of its making or its
+/// last [`AttentionView::refresh`].
 #[derive(Debug)]
 pub(crate) struct AttentionView {
     app: App,
@@ -158,7 +158,7 @@ fn waiting_ask(
     }
 }
 
-/// Returns one session as the caller is told of it.
+/// Returns one session as the caller sees it.
 pub(crate) fn describe_session(app: &App, caller: &Caller, known: &Descriptor) -> SessionInfo {
     AttentionView::new(app, &caller.identity).session_info(known)
 }
@@ -204,8 +204,8 @@ fn require_person(app: &App, caller: &Caller) -> Result<Arc<str>, Fault> {
         .ok_or_else(|| Fault::new(ErrorCode::NOT_FOR_AGENTS, detail))
 }
 
-/// Notes that the caller's person has acted in the session: what was there before counts as seen.
-/// `before` is the session's last event before the act.
+/// Notes that the caller's person has acted in the session: everything before the act counts as
+/// seen. `before` is the session's last event before the act.
 pub(crate) fn note_act(app: &App, caller: &Caller, handle: &SessionHandle, before: Seq) {
     if before == Seq::ZERO {
         return;

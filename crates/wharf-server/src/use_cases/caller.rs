@@ -14,8 +14,8 @@ use crate::fault::Fault;
 /// Bounds a client's name or version, which is recorded with every prompt.
 const MAX_NAME_CHARS: usize = 200;
 
-/// Returns a client's name or version as it is recorded and shown: without control characters, and
-/// cut off where it is too long. `None` if nothing is left.
+/// Returns a client's name or version in the form that is recorded and shown: without control
+/// characters, and cut off if it is too long. Returns `None` if no characters are left.
 pub(crate) fn shown_name(given: &str) -> Option<Arc<str>> {
     let name: String = given.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect();
     (!name.is_empty()).then(|| name.into())

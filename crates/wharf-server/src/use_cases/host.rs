@@ -80,7 +80,7 @@ pub(crate) fn stop_host(
     Ok(StopReceipt { ok: true, pid: std::process::id() })
 }
 
-/// Refuses if the host takes no work. There is no state "starting": the server listens only once
+/// Fails if the host takes no work. A state "starting" does not exist: the server listens only once
 /// the host is ready.
 pub(crate) async fn check_readiness(app: &App) -> Result<(), Fault> {
     let stopping = (*app.stopping.borrow()).then_some((

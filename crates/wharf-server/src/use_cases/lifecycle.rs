@@ -133,7 +133,7 @@ pub(crate) async fn cancel_prompt(
     Ok(())
 }
 
-/// Brings an ended session back, also one that a user killed, and waits until it runs.
+/// Brings an ended session back, also a session that a user killed, and waits until it runs.
 pub(crate) async fn resume_session(
     app: &App,
     caller: &Caller,

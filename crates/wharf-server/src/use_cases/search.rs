@@ -62,7 +62,7 @@ fn select_searched_sessions(
     };
     let mut sessions = select_sessions(app, caller, &query)?.0;
     if let Some(id) = &args.session {
-        // A session that is not visible is refused like one that does not exist.
+        // A session that is not visible is refused like a session that does not exist.
         get_session(app, caller, id)?;
         sessions.retain(|known| known.id == *id);
     }

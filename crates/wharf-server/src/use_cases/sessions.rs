@@ -1,4 +1,4 @@
-//! The sessions that a caller sees. Nothing is woken by asking.
+//! Lists and describes the sessions that a caller sees, without waking them.
 
 use std::sync::Arc;
 

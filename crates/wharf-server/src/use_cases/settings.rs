@@ -1,5 +1,5 @@
-//! The settings of a session's agent: what is in force, what can be chosen, and choosing it (rules
-//! 17.1, 17.2).
+//! Reads and changes the settings of a session's agent: the values in force and the values that can
+//! be chosen (rules 17.1, 17.2).
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Settings of an agent within a bound, to be told beside rows: some agents have thousands of
-//! commands or models.
+//! Shortens the settings of an agent to a bound, so that they can go out beside rows: some agents
+//! have thousands of commands or models.
 
 use wharf_api::{AgentCommandInfo, ChoiceValue, SessionSettingsInfo, SettingChoice, SettingOption};
 

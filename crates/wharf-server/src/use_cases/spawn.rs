@@ -146,7 +146,7 @@ pub(crate) struct NewSession {
     /// The name by which further clients find it.
     pub(crate) name: Option<Arc<str>>,
     pub(crate) frame: Raw,
-    /// The client's capabilities as the agent is told of them.
+    /// The client's capabilities as the agent gets them.
     pub(crate) capabilities: String,
     pub(crate) env: BTreeMap<String, String>,
     /// An agent that was started before, and the logins that another one needs.

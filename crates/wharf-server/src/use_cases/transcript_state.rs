@@ -26,8 +26,8 @@ pub(crate) struct StateMarks {
 }
 
 impl StateMarks {
-    /// Reads the marks. They are read before what they stand for, so that a change in between is
-    /// seen later.
+    /// Reads the marks. Callers read them before the state that they stand for, so that they notice
+    /// a change in between later.
     pub(crate) fn read(handle: &SessionHandle) -> Self {
         let settings_at = handle.settings_at();
         let presence = handle.presence();
@@ -39,8 +39,8 @@ impl StateMarks {
         !self.running.is_empty()
     }
 
-    /// Returns these marks with the older numbers of bytes, if the same commands run: their growth
-    /// is told later.
+    /// Returns these marks with the older numbers of bytes if the same commands run, so that their
+    /// growth is reported later.
     pub(crate) fn without_growth(self, known: &Self) -> Self {
         let names = |marks: &Self| -> Vec<String> {
             marks.running.iter().map(|run| run.terminal.clone()).collect()

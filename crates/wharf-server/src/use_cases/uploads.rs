@@ -123,7 +123,7 @@ pub(super) async fn expand_uploads(
         .agent_report()
         .await
         .map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
-    // An agent of which nothing is known gets what it may read in any case: a link.
+    // An agent whose capabilities are unknown gets a link, which it may read in any case.
     let accepts = report.traits.accepts.unwrap_or_default();
     let max_bytes = app.host.config().limits.frame.0;
     let mut expanded = Vec::new();

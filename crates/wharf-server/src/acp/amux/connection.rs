@@ -226,8 +226,9 @@ impl AmuxMethods {
         None
     }
 
-    /// `session/prompt`: a plain prompt to the bound session does not wait (rule 9.3). If it is too
-    /// late, all peers are told who was faster.
+    /// Handles `session/prompt`. A plain prompt to the bound session does not wait (rule 9.3): if
+    /// another prompt runs or waits already, the host refuses it and sends `session_busy` to all
+    /// peers, which names the client of that prompt.
     async fn prompt(&self, request: ClientRequest<'_>) -> Outcome {
         let connection = self.connection();
         let handle = controlled_session(connection, request.envelope).await?;

@@ -21,7 +21,7 @@ use crate::acp::view::{Before, ViewExtension};
 /// they need not wait.
 pub(super) const QUEUE_ITEM: &str = "aq-";
 
-/// The frames for one amux client, with what it has been told of a session.
+/// Makes the frames for one amux client, and keeps the turns and queue items that the client knows.
 #[derive(Debug)]
 pub(super) struct Frames {
     name: Arc<str>,

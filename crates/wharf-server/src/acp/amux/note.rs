@@ -1,5 +1,4 @@
-//! One `amux/*` notification being written. What comes from an agent or a client goes in as it was
-//! spelled.
+//! Builds one `amux/*` notification. JSON from an agent or a client goes in as it was spelled.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -26,7 +25,7 @@ impl Note {
         self.raw(key, &value.to_string())
     }
 
-    /// Leaves out what is not known.
+    /// Adds a member unless its value is unknown.
     pub(super) fn maybe(self, key: &str, value: Option<impl Into<Value>>) -> Self {
         match value {
             Some(value) => self.with(key, value),

@@ -40,7 +40,7 @@ impl Query {
         Self::parse(pairs).map_err(|reason| Refused { code: BAD_QUERY, reason })
     }
 
-    /// The error says what is wrong, in less than a WebSocket's close frame holds.
+    /// Parses the query. Fails with a reason that is short enough for a WebSocket's close frame.
     fn parse(pairs: &[(String, String)]) -> Result<Option<Self>, String> {
         let mut names = pairs
             .iter()

@@ -16,7 +16,8 @@ use crate::auth::Scope;
 /// news that it left.
 const PEER_LEAVE_WAIT: Duration = Duration::from_millis(500);
 
-/// The names that have connections. Nothing of a session is kept here: it has its name in its log.
+/// Holds a room for each name that has connections. Rooms do not record sessions: a session has its
+/// name in its log.
 #[derive(Debug, Default)]
 pub(crate) struct Rooms(Mutex<HashMap<Arc<str>, Weak<Room>>>);
 
@@ -40,8 +41,8 @@ pub(super) struct Seat {
     peer: Sitter,
 }
 
-/// A peer id and the scope of whoever uses it: a name that is used in two scopes may stand for two
-/// sessions, and who is in the one must not be told that someone is in the other.
+/// Identifies a peer by its user's scope and its peer id. A name that is used in two scopes may
+/// stand for two sessions, and a peer of one session must not learn who is in the other.
 pub(super) type Sitter = (Scope, Arc<str>);
 
 impl Rooms {
@@ -90,8 +91,8 @@ impl Room {
         Some(Seat { room: Arc::clone(self), peer: peer.clone() })
     }
 
-    /// Sends a frame to every other peer of the same scope. A connection that is full misses it: it
-    /// is told nothing that it needs.
+    /// Sends a frame to every other peer of the same scope. A connection that is full misses the
+    /// frame, which its client does not depend on.
     pub(super) fn tell_others(&self, (scope, id): &Sitter, session: &SessionId, frame: &Bytes) {
         for ((_, _), out) in self
             .outs
@@ -113,7 +114,7 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         let mut rooms = self.rooms.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // It may have been opened anew since the last one left.
+        // A new room with this name may have been opened since the last peer left this one.
         if rooms.get(&self.name).is_some_and(|room| room.strong_count() == 0) {
             rooms.remove(&self.name);
         }
@@ -121,7 +122,7 @@ impl Drop for Room {
 }
 
 impl Seat {
-    /// Lets the peer be told what concerns all of the room.
+    /// Adds the peer's connection to those that get the frames for the whole room.
     pub(super) fn listen(&self, out: mpsc::WeakSender<Out>) {
         let mut outs = self.room.outs.lock().unwrap_or_else(PoisonError::into_inner);
         outs.push((self.peer.clone(), out));

@@ -1,4 +1,5 @@
-//! The body of an event stream's response: what its reader missed, then what comes.
+//! Produces the body of an event stream's response: first the messages that its reader missed, then
+//! the new ones.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -97,8 +98,9 @@ impl Reading {
         self.streams.has_ready(self.place.as_ref(), self.number)
     }
 
-    /// Reads on in the log that the reader missed, with what was kept beside it in between. `None`
-    /// if the log cannot be read: the stream ends, and its reader comes again.
+    /// Reads the next part of the log that the reader missed, and puts the kept messages that are
+    /// not in the log in between. Returns `None` if the log cannot be read: the stream ends, and
+    /// its reader connects again.
     async fn next_missed(&mut self) -> Option<VecDeque<Marked>> {
         let Some(MissedLog { range, cursor, event_ids, understood }) = self.log.front_mut() else {
             return Some(std::mem::take(&mut self.missed));

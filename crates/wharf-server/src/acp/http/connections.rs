@@ -1,5 +1,5 @@
-//! The connections of HTTP clients. No socket holds them: they last until they are deleted or
-//! nobody uses them.
+//! Holds the connections of HTTP clients. They do not depend on a socket: a connection lasts until
+//! it is deleted or its client has not used it for some time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ use crate::limits::TokenPermit;
 use crate::revocation::wait_for_end;
 use wharf_host::{Transport, random_text};
 
-/// A client that reads no stream and sends nothing for so long is gone.
+/// How long a client may neither read a stream nor send a message before it counts as gone.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// How often idle connections are looked for.
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);

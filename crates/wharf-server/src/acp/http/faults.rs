@@ -1,4 +1,4 @@
-//! Faults of the transport. What is wrong with a message's content is a JSON-RPC error instead.
+//! Defines the faults of the transport. A fault in a message's content is a JSON-RPC error instead.
 
 use wharf_api::ErrorCode;
 

@@ -1,10 +1,11 @@
-//! ACP over Streamable HTTP: messages come by POST, go out by server-sent events (rule 3.12).
+//! Serves ACP over Streamable HTTP: clients send messages by POST and receive them as server-sent
+//! events (rule 3.12).
 //!
-//! A connection has one stream of its own and one per session that the client opens one for. What
-//! belongs to a session waits for its stream; answers do not. Every event has an id, and a reader
-//! that names the last one it had in `Last-Event-ID` gets exactly what came after it. For that the
-//! log is read again, and the little that is not in the log is kept, up to a bound; an id from
-//! before that bound, or of another log, is refused with 409.
+//! A connection has one stream of its own and one for each session that the client opens one for.
+//! Messages of a session wait for its stream; answers do not. Every event has an id, and a reader
+//! that names the last one it had in `Last-Event-ID` gets exactly the events after it. For that the
+//! host reads the log again and keeps the few messages that are not in the log, up to a bound. It
+//! refuses an id from before that bound, or of another log, with 409.
 
 mod body;
 mod connections;
@@ -130,9 +131,9 @@ impl HttpConnection {
         if !self.streams.is_new(Some(session)) || seq == Seq::ZERO {
             return self.open(Some(session.clone()), Some(last), Some(&handle));
         }
-        // The id is from another connection of the client: from before a restart of the host,
-        // perhaps. What was kept there is gone, so an event of which the client has only a part
-        // cannot be completed.
+        // The id is from another connection of the client, perhaps from before a restart of the
+        // host. The messages that were kept for that connection are gone, so an event of which the
+        // client has only a part cannot be completed.
         if last.is_partial() {
             return Err(unknown());
         }

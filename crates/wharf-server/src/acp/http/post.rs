@@ -150,7 +150,7 @@ async fn refuse_unread(
     }
 }
 
-/// Refuses a body that is no message. An answer that it holds counts as a failed one.
+/// Refuses a body that is not a message. An answer that it holds counts as failed.
 async fn refuse_malformed(
     app: &App,
     identity: &Identity,

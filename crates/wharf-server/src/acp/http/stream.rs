@@ -106,7 +106,7 @@ impl Run {
     }
 }
 
-/// The stream cannot say what came after that id.
+/// The stream cannot tell which messages came after that id.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unknown;
 
@@ -130,7 +130,7 @@ impl Stream {
         }
     }
 
-    /// Returns true if nothing has been sent here yet.
+    /// Returns true if no message has been sent on this stream yet.
     pub(super) fn is_new(&self) -> bool {
         self.at() == StreamEventId::START
     }
@@ -158,7 +158,7 @@ impl Stream {
 
     /// Takes a message in and gives it its id.
     pub(super) fn push(&mut self, origin: FrameOrigin<'_>, mut frame: OutFrame) {
-        // It waits here for its reader, and in nobody's way.
+        // The frame is queued for this stream's reader; it holds up no other stream from here on.
         frame.end_turn();
         if let Some(holder) = &self.holder {
             holder.note_stalled();
@@ -328,7 +328,7 @@ impl Stream {
         self.kept.clear();
     }
 
-    /// Tells the reader of what came since the last time.
+    /// Wakes the reader if messages have come since the last flush.
     pub(super) fn flush(&mut self) {
         if std::mem::take(&mut self.has_news) {
             self.wake();

@@ -78,7 +78,7 @@ impl fmt::Display for StreamEventId {
     }
 }
 
-/// The text is no id of a stream's event.
+/// The text is not the id of a stream's event.
 #[derive(Debug)]
 pub(super) struct NotStreamEventId;
 

@@ -96,7 +96,7 @@ impl Streams {
         self.lock().used_at = Moment::now();
     }
 
-    /// Returns true if the client has been away for so long, with no stream open.
+    /// Returns true if the client has no stream open and has been away for at least `limit`.
     pub(super) fn is_idle(&self, limit: Duration) -> bool {
         let books = self.lock();
         !books.all().any(Stream::has_reader) && books.used_at.elapsed() >= limit
@@ -107,13 +107,13 @@ impl Streams {
         self.lock().all().map(Stream::answers_waiting).sum::<usize>() > MAX_ANSWER_BYTES
     }
 
-    /// Returns true if nothing has been sent on this stream yet.
+    /// Returns true if no message has been sent on this stream yet.
     pub(super) fn is_new(&self, place: Option<&SessionId>) -> bool {
         self.lock().stream(place).is_none_or(|stream| stream.is_new())
     }
 
-    /// Gives a stream to a new reader. `keep` says which streams that nobody reads may not make
-    /// room.
+    /// Gives a stream to a new reader. If there are too many streams for a new one, drops those
+    /// without a reader for which `keep` returns false.
     pub(super) fn open(
         &self,
         place: Option<&SessionId>,
@@ -267,8 +267,8 @@ impl Wire for StreamWire {
         };
         match books.stream(session) {
             Some(stream) => stream.push(origin, frame),
-            // Its stream had to make room in this very moment: what is not in the log cannot wait
-            // for another.
+            // The session's stream had to make room at this very moment. A message that is not in
+            // the log cannot wait for another stream, so it goes out on the connection's.
             None => books.connection.push(FrameOrigin::Connection, frame),
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! Answers of a client to what it was asked: asks of an agent, and requests that were given to this
-//! client alone.
+//! Takes a client's answers to the host's requests: asks of an agent, and requests that the host
+//! gave to this client alone.
 
 use bytes::Bytes;
 use wharf_api::ErrorCode;

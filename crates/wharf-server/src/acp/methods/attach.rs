@@ -172,8 +172,8 @@ pub(in crate::acp) async fn attach_to(
         Some(from) => (from, TurnSeen::None),
         None => (joined.head, turn_seen(joined.turn)),
     };
-    // An exact reconnect sees what it missed as it would have seen it live: only asks from before
-    // are asked again.
+    // An exact reconnect shows the client the events that it missed as if they were live, so only
+    // asks from before them are asked again.
     let history =
         if let Policy::After { name: AFTER_EVENT, seq } = policy { seq } else { joined.head };
     let view = View::new(session, wishes, Arc::clone(&connection.requests), history, seen)

@@ -60,7 +60,7 @@ pub(super) async fn authenticate(connection: &Connection, request: ClientRequest
     outcome
 }
 
-/// Logs out: every agent of the adapter is told.
+/// Logs out: passes the request on to every agent of the adapter.
 pub(super) async fn log_out(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
     let caller = connection.client.caller();
     caller.may_change()?;
@@ -82,8 +82,8 @@ pub(super) async fn log_out(connection: &Connection, request: ClientRequest<'_>)
     ask_agent(connection, request).await
 }
 
-/// Asks the agent process that the connection has: the one that waits for its session, else that of
-/// a session. If there is none, one is started (rule 12.15).
+/// Asks the agent process of the connection: the agent that waits for its session, or else the
+/// agent of a session. Starts an agent if there is neither (rule 12.15).
 pub(super) async fn ask_agent(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
     connection.client.caller().may_change()?;
     let asked = connection

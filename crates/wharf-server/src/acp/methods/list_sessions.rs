@@ -1,5 +1,5 @@
-//! `session/list` and `session/status`. Both are answered from the registry: nothing is woken,
-//! nothing appended.
+//! Answers `session/list` and `session/status` from the registry. Neither wakes a session or
+//! appends to a log.
 
 use std::sync::Arc;
 

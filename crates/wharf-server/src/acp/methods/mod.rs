@@ -107,8 +107,8 @@ impl Methods for AcpMethods {
             "session/cancel" => prompt::cancel(&self.connection, frame, envelope).await,
             "$/cancel_request" => prompt::cancel_request(&self.connection, frame).await,
             "session/ready" => {}
-            // Requests without an id: nobody is told of their end, and what they change would be in
-            // no log.
+            // These are requests without an id. The host drops them: the client would not learn of
+            // their end, and no log would record their changes.
             method if AcpMethod::find(method).is_some() || is_setting_method(method) => {}
             method if is_reserved(method) => {}
             _ => forward::forward_notification(&self.connection, frame, envelope).await,

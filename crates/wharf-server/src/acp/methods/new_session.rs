@@ -61,7 +61,7 @@ pub(super) async fn join_created(
     let answer = answers::new_session(&created.answer, handle.id().as_str(), request.id)
         .map_err(unreadable_answer)?;
     let answer = placed_answer(connection, &handle, created.seq, answer).await;
-    // History ends where the agent came up: nothing was asked before that, and everything after it
+    // History ends where the agent came up: there were no asks before that, and everything after it
     // is news.
     let view = connection.plain_view(&handle, created.seq, TurnSeen::None);
     let answer = Some((created.seq, connection.outbox.count(answer)));

@@ -148,7 +148,8 @@ pub(super) async fn cancel(connection: &Connection, frame: &Bytes, envelope: &En
     let (prompt, queue) = match (wish("promptId"), wish("queue")) {
         (Ok(prompt), Ok(queue)) => (prompt.and_then(Json::text), queue.and_then(Json::text)),
         (Err(error), _) | (_, Err(error)) => {
-            // The turn that it means cannot be told, and a notification has no answer.
+            // The host cannot know which turn the client means, and a notification has no answer
+            // that could say so.
             tracing::warn!(client = %connection.client.id(), %error, "a session/cancel cannot be read");
             return;
         }

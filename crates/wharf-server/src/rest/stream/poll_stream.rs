@@ -40,8 +40,8 @@ impl PollStream {
         }
     }
 
-    /// Returns what the list and the rows have to tell at once, piece by piece; `None` once that is
-    /// told.
+    /// Returns the next chunk that the list and the rows have to send at once; `None` after the
+    /// last.
     async fn next_at_once(&mut self) -> Option<Bytes> {
         if !self.has_snapshot {
             self.has_snapshot = true;

@@ -29,9 +29,9 @@ use crate::visible_sessions::VisibleSessions;
 const MIN_BATCH_INTERVAL: Duration = Duration::from_millis(50);
 /// So many new events are folded before the next batch is due.
 const FOLD_AHEAD_EVENTS: u64 = 256;
-/// How often a reader is told of the output of running commands.
+/// How often the stream reports the output of running commands.
 const OUTPUT_INTERVAL: Duration = Duration::from_secs(1);
-/// How often a reader is told that the stream lives, also while there is traffic.
+/// How often the stream shows that it lives, also while there is traffic.
 const BEAT_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) struct RowStream {
@@ -46,13 +46,13 @@ pub(super) struct RowStream {
     changes: watch::Receiver<u64>,
     /// The last event that the reader has received all changes of; `None` before its page.
     position: Option<EventId>,
-    /// Why the reader has to begin anew, if it has.
+    /// Why the reader has to begin again, if it has to.
     reset: Option<&'static str>,
     /// The state as the reader knows it.
     told: Option<MarkedState>,
     /// Ticks while a command runs whose output may have grown: nothing else tells of that.
     output_tick: Interval,
-    /// True if output may be told again.
+    /// True if the stream may report output again.
     is_output_due: bool,
     ready: ReadyEvents,
     buffers: Arc<ByteBudget>,
@@ -125,8 +125,8 @@ impl RowStream {
         })
     }
 
-    /// Returns the last event that the reader has received all changes of, once it has taken what
-    /// is ready.
+    /// Returns the last event that the reader has received all changes of, once it has taken the
+    /// events that are ready.
     pub(super) fn position(&self) -> Option<EventId> {
         self.position
     }
@@ -238,7 +238,8 @@ impl RowStream {
             Ok(handle) if handle.is_closed() => self.is_over = true,
             Ok(handle) => {
                 self.transcript = self.app.host.transcript(handle);
-                // The marks of another task say nothing: the state is told whole.
+                // The marks of another task cannot be compared, so the stream sends the whole
+                // state.
                 self.told = None;
                 self.cursor = follow_log(&self.transcript, self.cursor.position());
             }
@@ -377,8 +378,8 @@ fn format_batch(events: &[RowStreamEvent], id: Option<&str>) -> Vec<String> {
     events.iter().enumerate().map(format).collect()
 }
 
-/// Returns a position as the stream names it. It carries the fold, so that a reader whose rows are
-/// of another one is told.
+/// Returns a position as the stream names it. It carries the number of the fold, so that the host
+/// can reset a reader whose rows are of another fold.
 fn to_stream_id(position: EventId) -> String {
     use_cases::to_cursor(&position.to_string())
 }

@@ -31,9 +31,9 @@ pub(super) struct SessionListStream {
     changes: watch::Receiver<u64>,
     /// True from a change until it is sent.
     has_changes: bool,
-    /// Whether the host is stopping; `None` once the reader was told.
+    /// Whether the host is stopping; `None` once the stream has reported the stop to the reader.
     stopping: Option<watch::Receiver<bool>>,
-    /// Holds the end of the host up until the reader was told.
+    /// Holds the end of the host up until the reader has got that report.
     untold: Option<watch::Receiver<()>>,
     /// The sessions as the reader knows them; `None` before its snapshot.
     known: Option<HashMap<String, (Arc<Descriptor>, AttentionInfo)>>,
@@ -150,9 +150,9 @@ fn format_list_event(told: &SessionStreamEvent) -> String {
     format_event(told.name(), None, told)
 }
 
-/// Returns true if nothing changed that readers are told of. Output of the agent alone, which
-/// changes the last event and the time of the last output, is not told. Its use of resources is
-/// told once it differs visibly.
+/// Returns true if the changes between two states need no event. Output of the agent alone, which
+/// changes the last event and the time of the last output, needs none. The use of resources needs
+/// an event once it differs visibly.
 pub(super) fn has_same_state(before: &Arc<Descriptor>, now: &Arc<Descriptor>) -> bool {
     if Arc::ptr_eq(before, now) {
         return true;
