@@ -9,8 +9,8 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema as OpenApiSchema;
 use utoipa::{PartialSchema, ToSchema};
 
-/// The JSON of what is said to the agent: a text, or ACP content blocks, which are passed on as
-/// they came. The server checks which.
+/// Holds the JSON of content for the agent: a text, or ACP content blocks, which Wharf passes on
+/// unchanged. The server checks which of the two it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Content(Box<RawValue>);

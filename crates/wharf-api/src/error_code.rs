@@ -1,4 +1,4 @@
-//! The table of error codes: every refusal and failure that a client can be told, on every surface.
+//! Lists the error codes: every refusal and failure that a client can receive, on every surface.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,6 +1,6 @@
-//! The characters that a reader cannot see, or that reorder what is read. Every front-end shows
-//! them by their names (rule 19.5). `fixtures/text/odd_characters.txt` has the same list with
-//! examples; the web page is tested against it too.
+//! Lists the characters that a reader cannot see, or that reorder the text around them. Every
+//! front-end shows them by their names (rule 19.5). `fixtures/text/odd_characters.txt` has the same
+//! list with examples; the web page is tested against it too.
 
 /// A range of characters; `first` and `last` belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,8 @@ const BLACK_FLAG: char = '\u{1f3f4}';
 const END_OF_TAGS: char = '\u{e007f}';
 const MAX_FLAG_TAGS: u8 = 6;
 
-/// The most characters before another one that decide whether it is marked: those of a flag.
+/// The number of preceding characters that can decide whether a character is marked: the length of
+/// the longest flag.
 const MAX_CONTEXT_CHARS: usize = 8;
 
 const fn range(first: char, last: char) -> CharRange {

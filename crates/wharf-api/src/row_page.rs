@@ -66,7 +66,7 @@ words! {
     }
 }
 
-/// Selects the format of an export and what it shows.
+/// Selects the format of an export, and whether it keeps text that looks like a secret.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(rename_all = "camelCase", default)]

@@ -92,8 +92,8 @@ pub(crate) fn join_lines(lines: &[&str]) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join("\n")
 }
 
-/// Reads a word that a caller sends: one that this version does not know is refused, unlike one
-/// that a host sends.
+/// Reads a word that a caller sends. Fails if this version does not know the word, whereas an
+/// unknown word from a host is accepted.
 pub(crate) fn read_known_word<'de, D, W>(
     deserializer: D,
     words: &'static [&'static str],

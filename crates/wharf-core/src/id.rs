@@ -107,8 +107,9 @@ impl Seq {
     }
 }
 
-/// An event as clients name it, written `<epoch>-<seq>` (rule 1.5). The epoch tells an event from
-/// another one that got its number after power loss had cut the first from the log.
+/// Identifies an event for clients, written `<epoch>-<seq>` (rule 1.5). The epoch distinguishes an
+/// event from a later event that got the same number after power loss had cut the first from the
+/// log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId {
     pub epoch: Epoch,
@@ -134,7 +135,7 @@ impl<'de> Deserialize<'de> for EventId {
     }
 }
 
-/// The text is no event id.
+/// The error for a text that is not an event id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAnEventId;
 

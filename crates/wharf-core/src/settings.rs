@@ -46,7 +46,7 @@ impl Default for Settings {
 pub enum FormAnswerers {
     /// Attached clients that can show forms. Without one the form is cancelled.
     Clients,
-    /// Any caller, also one that is not attached: the form waits as a permission does.
+    /// Any caller, even if it is not attached: the form waits as a permission does.
     Anyone,
 }
 

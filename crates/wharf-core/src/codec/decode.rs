@@ -189,13 +189,13 @@ struct AskMembers {
     ask: Ask,
 }
 
-/// Decodes an update on the hot path: exactly the spelling of `encode`. Returns `None` for any
-/// other spelling, which is left to the parser.
+/// Decodes an update on the hot path, in exactly the spelling of `encode`. Returns `None` for any
+/// other spelling, which the caller leaves to the parser.
 ///
-/// The frame is not parsed: a line whose checksum is right holds what the host wrote, and the host
-/// scans each frame before it writes it. So a frame that is no JSON comes only from a log that was
-/// changed with its checksums, or from an earlier version, whose scanner let control bytes pass.
-/// Those are looked for here.
+/// This function does not parse the frame: a line with a correct checksum holds the text that the
+/// host wrote, and the host scans each frame before it writes it. So a frame that is not JSON comes
+/// only from a log that was changed together with its checksums, or from an earlier version, whose
+/// scanner accepted control bytes. This function looks for those bytes.
 fn decode_update(body: &Bytes) -> Option<(Millis, AgentEvent)> {
     let rest = body.strip_prefix(br#"{"kind":"agent_updated","at":"#)?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();

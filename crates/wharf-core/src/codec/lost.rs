@@ -13,7 +13,8 @@ pub struct DecodedEvent {
     pub event: Event,
 }
 
-/// The beginning of a line, read without a parser: it is there although the rest is no JSON.
+/// Holds the beginning of a line. It is read without a parser, so that it is known even if the rest
+/// of the line is not JSON.
 struct LineHead<'a> {
     kind: &'a str,
     at: Option<Millis>,
@@ -21,8 +22,8 @@ struct LineHead<'a> {
     update: Option<&'a str>,
 }
 
-/// Reads the encoded event `seq`. One that cannot be decoded counts as lost. Fails only for a
-/// snapshot of a newer version: without it the session would be another one.
+/// Reads the encoded event `seq`. An event that cannot be decoded counts as lost. Fails only for a
+/// snapshot of a newer version: without that snapshot the session would have a different state.
 pub fn decode_or_lost(seq: Seq, body: &Bytes) -> Result<DecodedEvent, CodecError> {
     match decode(body) {
         Ok((at, event)) => Ok(DecodedEvent { at: Some(at), event }),

@@ -29,7 +29,7 @@ pub enum AgentEvent {
         message: Option<Arc<str>>,
         retry_in: Millis,
     },
-    /// A `session/update` of the agent, or one that Wharf made on its behalf, in the form for
+    /// A `session/update` that the agent sent or that Wharf made on its behalf, in the form for
     /// clients.
     Updated {
         update: UpdateKind,

@@ -24,7 +24,7 @@ pub struct LostEvents {
 pub enum SettingsLoss {
     #[default]
     None,
-    /// An event of an unknown kind is lost: it may have been one that changed settings.
+    /// An event of an unknown kind is lost. It may have changed settings.
     Possible,
     /// An event that reports or changes settings is lost.
     Certain,
@@ -43,8 +43,8 @@ impl SettingsLoss {
 }
 
 impl LostEvents {
-    /// Stands for a range of damaged lines. The first event of a log tells nothing of settings; the
-    /// kinds of all others are unknown.
+    /// Creates the event for a range of damaged lines. The first event of a log never concerns
+    /// settings; the kinds of all other events are unknown.
     pub fn of_damage(first: Seq, last: Seq, place: &str) -> Self {
         let settings = if last > Seq(1) { SettingsLoss::Possible } else { SettingsLoss::None };
         Self { first, settings, why: format!("damaged: {place}").into() }

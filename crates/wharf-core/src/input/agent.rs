@@ -15,7 +15,8 @@ pub enum AgentInput {
     StartFailed {
         start: StartNo,
         cause: StartFault,
-        /// The caller that creates the session waits for its agent, and is told at once.
+        /// True if the caller that creates the session waits for its agent. The host reports the
+        /// failure to that caller at once.
         is_awaited: bool,
         exit_code: Option<i32>,
         message: Arc<str>,

@@ -16,7 +16,7 @@ pub enum LifecycleInput {
         /// The reason in words for a person.
         why: Arc<str>,
     },
-    /// Brings an ended session back, also one that a user killed.
+    /// Brings an ended session back, even if a user killed it.
     Resume,
     /// Brings an ended session back because its agent is needed, unless a user killed it.
     Wake { cause: WakeCause },
@@ -26,15 +26,15 @@ pub enum LifecycleInput {
     /// ended without a host. It changes nothing in a session that has ended, unless the log has
     /// lost the end of a turn or of an ask.
     HostRestarted,
-    /// A new host has taken over the agent of an earlier one: the first input after a restore, or a
-    /// later one if the agent's keeper did not answer at once. Nothing of the agent comes before
-    /// it.
+    /// A new host has taken over the agent of an earlier one. This is the first input after a
+    /// restore, or a later input if the agent's keeper did not answer at once. No input from the
+    /// agent comes before it.
     AgentAdopted {
         /// True if the log has lost events and the agent is known to be idle: turns that seem to
         /// run have ended.
         is_idle: bool,
-        /// The agent has ended without a host. What it wrote is still to come, and it takes no
-        /// prompt any more.
+        /// True if the agent has ended without a host. The rest of its output is still to come, and
+        /// it takes no further prompt.
         has_ended: bool,
     },
 }

@@ -60,7 +60,8 @@ pub struct AskFact {
     pub kind: AskKind,
 }
 
-/// Something that a person is told of until it is seen or a new turn starts.
+/// Holds an outcome or a pause that is shown to a person until the person has seen it or a new turn
+/// starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Raised {
     pub is_failure: bool,

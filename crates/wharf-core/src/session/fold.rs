@@ -162,7 +162,7 @@ impl State {
                 self.how = Some(*how);
                 // A new session of the agent remembers nothing.
                 self.answered &= *how != StartKind::New;
-                // A first start that is no new one takes a conversation over.
+                // A first start of any other kind takes over an existing conversation.
                 self.prompted |= *how != StartKind::New && start.0 <= 1;
                 self.left_source |= *how == StartKind::New && self.origin.forked_from.is_some();
             }
@@ -284,7 +284,7 @@ impl State {
             }
             PromptEvent::Ended { prompt, end, .. } => self.apply_prompt_ended(seq, at, prompt, end),
             PromptEvent::Requeued { prompt } => {
-                // The cut-off turn is no outcome: the prompt gets another one.
+                // The cut-off turn has no outcome: the prompt gets another turn.
                 if let Some(Turn { prompt, sender, frame, content, key, accepted_at, .. }) =
                     self.untrack(prompt)
                 {
@@ -353,7 +353,7 @@ impl State {
         }
         self.failed_starts = 0;
         self.open_tools.clear();
-        // There is no agent to pause any more.
+        // The session has no agent left to pause.
         self.paused = None;
         self.status = ending.status;
         self.ending = Some(ending.clone());

@@ -104,7 +104,7 @@ impl Session {
                 }
             }
             Status::Running => {}
-            // A kill takes precedence over a start, even one that had already succeeded.
+            // A kill takes precedence even over a start that has already succeeded.
             Status::Exited | Status::Killed | Status::Error => {
                 draft.act(Effect::StopAgent { start })
             }
@@ -147,8 +147,9 @@ impl Session {
         );
     }
 
-    /// Is the start tried again, how and when? Only while prompts wait for it. The caller that
-    /// creates the session and waits for its first start is told at once and can try again.
+    /// Returns how and after which delay to try the start again, or `None` to give up. The session
+    /// tries again only while prompts wait for the agent. If the caller that creates the session
+    /// waits for the first start, it gets the failure at once and can try again itself.
     fn next_try(&self, cause: StartFault, is_awaited: bool) -> Option<(StartKind, Millis)> {
         let is_first = self.state.agent_session.is_none();
         if self.state.queue.is_empty() || (is_first && is_awaited) {
@@ -298,9 +299,10 @@ impl Session {
         }
     }
 
-    /// Ends the agent of an idle session; the next caller that needs it wakes it (rule 2.6).
-    /// Refused for a session that works or could not come back, so nothing is lost, and for want of
-    /// work (`Idle`) while a controller is attached.
+    /// Ends the agent of an idle session; the next caller that needs the agent wakes the session
+    /// (rule 2.6). Refuses if the session works, and if its conversation could not come back, so
+    /// that no conversation is lost. For lack of work (`Idle`), also refuses while a controller is
+    /// attached.
     pub(super) fn sleep(&mut self, reason: EndReason, why: Arc<str>, draft: &mut Draft) -> Reply {
         if let Some(refusal) = self.why_not_sleep(reason) {
             return Reply::Refused(refusal);
@@ -354,9 +356,9 @@ impl Session {
         }
     }
 
-    /// Goes on with the agent that the host before this one left running (rule 2.14). Everything
-    /// durable is as it was; the deadlines, which are not logged, begin anew. The time without a
-    /// host does not count as the agent's silence. An agent that has ended gets no further prompt.
+    /// Goes on with the agent that the previous host left running (rule 2.14). All logged state
+    /// stays as it was; deadlines are not logged and begin again. The time without a host does not
+    /// count as the agent's silence. An agent that has ended gets no further prompt.
     pub(super) fn agent_adopted(&mut self, is_idle: bool, has_ended: bool, draft: &mut Draft) {
         if self.state.status != Status::Running {
             return;

@@ -144,8 +144,8 @@ impl Live {
         (declines.last, declines.last_by) = (frame, by);
     }
 
-    /// Drops the declines of a client: one that attaches again is asked again, and one that leaves
-    /// is not waited for.
+    /// Drops the declines of a client. A client that attaches again is asked again, and the session
+    /// does not wait for a client that leaves.
     pub(super) fn forget_declines_of(&mut self, sender: &Sender) {
         let client = sender.identity();
         for declines in self.declines.values_mut() {

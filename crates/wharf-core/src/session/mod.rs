@@ -56,13 +56,12 @@ use crate::{
 ///   appends the events of each [`Step`] in the order of the steps, then publishes them, then runs
 ///   the effects and sends the reply. The effects and the reply of a step with an event for which
 ///   [`Event::wants_sync`] is true wait until the log is synced.
-/// - **Append.** One owner per session calls `handle` and appends to the log, and it appends
-///   nothing but events of this session: [`Session::head`] counts them, so that event N of the log
-///   is the Nth that was decided. A step's events are applied to the state when `handle` returns.
-///   If they cannot be appended, the session is ahead of its log and may not be shown.
-///   [`Session::propose`] avoids this for requests that can be refused: the host appends the
-///   proposed events first, and `handle` with the same input and the same time then returns a step
-///   that begins with them.
+/// - **Append.** One owner per session calls `handle` and appends to the log. It appends only
+///   events of this session: [`Session::head`] counts them, so that event N of the log is the Nth
+///   that was decided. A step's events are applied to the state when `handle` returns. If they
+///   cannot be appended, the session is ahead of its log and may not be shown. [`Session::propose`]
+///   avoids this for requests that can be refused: the host appends the proposed events first, and
+///   `handle` with the same input and the same time then returns a step that begins with them.
 /// - **Time.** Every call gets the time of the host. It is stored with the events. The session
 ///   compares times but reads no clock: time may stand still between two calls and, between two
 ///   hosts, go back. Within one host it must not go back while [`Session::deadline`] is set.
@@ -163,8 +162,8 @@ impl Session {
         Self { settings, state, live: Live::default() }
     }
 
-    /// Notes what is known beside the log of the session that the agent had, if the log has lost
-    /// the end of the agent's start. The settings of that start are unknown then.
+    /// Notes the agent's session and traits from a source beside the log, if the log has lost the
+    /// end of the agent's start. The settings of that start are unknown then.
     pub fn recall_agent(&mut self, agent_session: Arc<str>, traits: AgentTraits) {
         self.state.agent_session = Some(agent_session);
         self.state.traits = traits;

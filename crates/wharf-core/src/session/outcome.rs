@@ -107,8 +107,8 @@ impl OutcomeCause {
         }
     }
 
-    /// Returns the cause that a stop reason of ACP means if nobody requested the end. `cancelled`
-    /// is then the agent's own choice, and so is a word that Wharf does not know.
+    /// Returns the cause for a stop reason of ACP if neither a client nor a limit requested the
+    /// end. `cancelled` is then the agent's own choice, and so is a word that Wharf does not know.
     pub fn of_stop_reason(stop_reason: &str) -> Self {
         match stop_reason {
             "end_turn" => Self::EndTurn,

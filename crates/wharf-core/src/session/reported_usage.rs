@@ -226,8 +226,8 @@ impl TokenSeries {
         }
     }
 
-    /// Returns the meaning for an agent about which nothing is known, as far as its numbers tell
-    /// it.
+    /// Returns the meaning of the numbers of an unknown agent, as far as the numbers themselves
+    /// show it.
     fn search_running_sums(&mut self) -> UsageMeaning {
         let silent = self.silent.get_or_insert_default();
         silent.begin_process();

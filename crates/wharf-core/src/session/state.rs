@@ -106,7 +106,8 @@ pub struct State {
     pub(super) failed_starts: u32,
     /// True if this start of the agent has exceeded the limit of asks.
     pub(super) flooded: bool,
-    /// True if a fork has begun a new conversation since: it is no copy of its source any more.
+    /// True if a fork has begun a new conversation since, so that it is no longer a copy of its
+    /// source.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) left_source: bool,
 }
@@ -230,7 +231,7 @@ impl State {
             && self.asks.is_empty()
     }
 
-    /// Returns true if nobody has used the session yet: it is new, and was never prompted.
+    /// Returns true if the session is new and was never prompted.
     pub fn is_unused(&self) -> bool {
         !self.prompted
     }

@@ -446,8 +446,8 @@ impl Session {
         }
     }
 
-    /// Ends the queued prompts. Each is told the reason of the failure; the agent's stderr is told
-    /// once, with the session's end.
+    /// Ends the queued prompts. The end of each prompt carries the reason of the failure; only the
+    /// end of the session carries the agent's stderr.
     pub(super) fn end_queue(&mut self, end: &PromptEnd, failure: Option<&str>, draft: &mut Draft) {
         let reason: Option<Arc<str>> =
             failure.map(|failure| FailureText::parse(failure).reason.into());
