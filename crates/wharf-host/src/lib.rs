@@ -1,9 +1,10 @@
-//! The host: sessions that live, the agents that serve them, and the log between the two.
+//! The host: live sessions, the agents that serve them, and the log between the two.
 //!
-//! It is *not* a server: it knows no HTTP, WebSocket or MCP. Surfaces call [`Host`] and
+//! It is *not* a server: it does not speak HTTP, WebSocket or MCP. Surfaces call [`Host`] and
 //! [`SessionHandle`] and read with a [`Cursor`].
 //!
-//! Invariant: nothing is shown or done before it is appended (one path, `session::journal`).
+//! Invariant: the host appends an event before it shows the event or acts on it (one path,
+//! `session::journal`).
 #![cfg_attr(
     test,
     expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")

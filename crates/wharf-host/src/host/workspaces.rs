@@ -33,8 +33,8 @@ impl Host {
             if live > 0 {
                 return Err(WorkspaceError::InUse { slug: slug.to_owned(), live });
             }
-            // Before the name goes: what fails here can be tried again. One that is started
-            // meanwhile stays.
+            // Purges before the name is removed, so that the caller can repeat a removal that fails
+            // here. A session that starts in the meantime stays.
             for known in of_slug().filter(|known| !known.status.is_alive()) {
                 let forgotten = self.forget(&SessionId::new(known.id.as_str())).await;
                 let why = |error: super::OpenError| WorkspaceError::Purge {

@@ -1,10 +1,10 @@
 //! One budget for the bytes that are on their way between the host and its clients, over all
 //! connections.
 //!
-//! Bytes on their way in are refused when there is no room. Bytes on their way out wait for room,
-//! first come first served, and a waiting reader holds none of them. While there is no room,
-//! holders that have taken or sent nothing for too long are closed, the longest first. Each
-//! direction always has room for one message of the maximal size.
+//! The budget refuses inbound bytes when it has no room for them. Outbound bytes wait for room,
+//! first come first served, and a waiting reader holds none of them. While it has no room, the
+//! budget closes holders that have stalled (taken or sent nothing) for too long, the longest
+//! stalled first. Each direction always has room for one message of the maximal size.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use crate::config::Limits;
 use crate::metrics::Counter;
 
-/// How often the budget looks for stalled holders while there is no room.
+/// How often the budget looks for stalled holders while it has no room.
 const RELIEF_INTERVAL: Duration = Duration::from_millis(250);
 /// How long a holder may stall if `limits.silence` says nothing.
 const DEFAULT_STALL_LIMIT: Duration = Duration::from_secs(30);
@@ -52,7 +52,7 @@ pub enum Direction {
     Out,
 }
 
-/// There is no room for more bytes on their way in.
+/// The budget has no room for more inbound bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many bytes are on their way in")]
 pub struct BudgetFull;
@@ -246,7 +246,7 @@ impl ByteBudget {
             || in_use.inbound + in_use.outbound > self.total_limit
     }
 
-    /// Closes stalled holders, one after the other, for as long as there is no room.
+    /// Closes stalled holders, one after the other, until the budget has room again.
     fn relieve(self: &Arc<Self>) {
         if self.is_relieving.swap(true, Ordering::AcqRel) {
             return;

@@ -1,8 +1,8 @@
 //! Limits: permits by count, by key, by size and by priority, a rate, and the budget of bytes on
 //! their way.
 //!
-//! A permit gives back what it holds when it is dropped. A caller that finds a limit reached
-//! decides what to answer: the types here know no error codes.
+//! A permit gives its share back when it is dropped. A caller that reaches a limit decides on the
+//! answer: the types here know no error codes.
 
 mod byte_budget;
 mod count;

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// A number of permits. A free permit goes to the waiting caller with the least `P`, then to the
-/// one that came first. Clones share the permits.
+/// Holds a number of permits. A free permit goes to the waiting caller with the lowest `P`; among
+/// callers with the same `P`, to the caller that came first. Clones share the permits.
 #[derive(Clone, Debug)]
 pub(crate) struct PriorityLimit<P: Copy + Ord> {
     state: Arc<Mutex<State<P>>>,

@@ -23,8 +23,8 @@ pub enum Kind {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// At most one label: its name and its value. Values are words of ours or names of adapters,
-    /// never what was said.
+    /// Holds at most one label: its name and its value. Values are fixed words of Wharf or names of
+    /// adapters, never text from a session.
     pub label: Option<(&'static str, String)>,
     pub value: Value,
 }

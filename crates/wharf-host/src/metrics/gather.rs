@@ -59,7 +59,7 @@ impl Host {
         full
     }
 
-    /// How a session is, in numbers. One that has no task has only its log.
+    /// Returns the numbers of a session. A session without a task has only the size of its log.
     pub fn insight(&self, id: &SessionId) -> Insight {
         let handle = match self.inner().registry.get(id) {
             Some(KnownSession::Live(handle)) => handle,

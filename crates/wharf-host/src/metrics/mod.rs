@@ -147,7 +147,8 @@ impl Metrics {
         self.agent_starts[place].add(1);
     }
 
-    /// Counts an agent of an earlier host that was taken over, and that had no host for so long.
+    /// Counts an agent of an earlier host that this host has taken over. The agent was without a
+    /// host for `absence`.
     pub(crate) fn note_takeover(&self, absence: Duration) {
         self.agents_taken_over.add(1);
         let millis = u64::try_from(absence.as_millis()).unwrap_or(u64::MAX);

@@ -31,7 +31,8 @@ const MAX_BUCKETS: usize = 12;
 pub struct Histogram {
     /// Upper bounds in seconds, rising.
     bounds: &'static [f64],
-    /// One more than there are bounds: the last is for what is beyond them.
+    /// The counts of the classes. There is one class more than bounds: the last class counts values
+    /// above all bounds.
     classes: [AtomicU64; MAX_BUCKETS],
     nanos: AtomicU64,
 }

@@ -49,7 +49,7 @@ impl Host {
         let run = async {
             let (mut process, mut stdin, stdout, stderr) =
                 launch.run_piped().await.map_err(CommandFailure::NotStarted)?;
-            // A command that does not read its stdin is as good as one that does.
+            // A failed write does not matter: the command need not read its stdin.
             let _ = stdin.write_all(format!("{}\n", notification.to_json()).as_bytes()).await;
             drop(stdin);
             let mut output = Vec::new();

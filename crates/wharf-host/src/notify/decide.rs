@@ -11,10 +11,10 @@ use crate::config::{NotifyKind, NotifySettings};
 use crate::descriptor::Descriptor;
 use crate::people::SessionMarks;
 
-/// Ends of turns and failures of one session are told at most once in this time.
+/// The least time between two notifications about ends of turns and failures of one session.
 const MIN_INTERVAL: Duration = Duration::from_secs(60);
-/// So many asks of one session are told in [`MIN_INTERVAL`]; further ones wait, and are then told
-/// as one.
+/// The most notifications about asks of one session within [`MIN_INTERVAL`]. Further asks wait, and
+/// one notification then reports them together.
 const MAX_ASKS_PER_INTERVAL: usize = 6;
 
 /// A session shows its newest end, or a pause that hides it: older ones do not come back.
@@ -26,7 +26,8 @@ pub(super) struct NotifyDecider {
     /// Events of earlier runs of the host are past.
     epoch: Epoch,
     sessions: HashMap<String, ToldSession>,
-    /// False while there is no receiver: whatever happens then is past when there is one.
+    /// False while there are no receivers. Events of that time count as past once there is a
+    /// receiver.
     is_on: bool,
     /// Devices have subscribed to push messages.
     pub(super) has_devices: bool,
@@ -34,10 +35,11 @@ pub(super) struct NotifyDecider {
 
 #[derive(Debug, Default)]
 struct ToldSession {
-    /// The newest ask that was told, or that needed no telling.
+    /// The newest ask that a notification has reported, or that needed no notification.
     ask: Option<EventId>,
-    /// The newest ends and failures of which the same holds. One that was hidden for a while,
-    /// because the session was killed or paused, is not new when it is shown again.
+    /// The newest ends and failures that a notification has reported, or that needed no
+    /// notification. An end that is hidden for a while, because the session was killed or paused,
+    /// does not count as new when the session shows it again.
     raised: VecDeque<EventId>,
     /// The same for a pause that has no event, for as long as it lasts.
     is_pause_told: bool,
@@ -134,7 +136,8 @@ pub(super) fn list_causes<'a>(session: &'a Descriptor, marks: &SessionMarks) -> 
     ask.into_iter().chain(raised).collect()
 }
 
-/// A person waits beside a short turn, and need not be told of its end.
+/// Returns true for the end of a short turn (`min_turn`). A person waits beside such a turn and
+/// needs no notification.
 fn is_short(session: &Descriptor, cause: &Cause<'_>, settings: &NotifySettings) -> bool {
     if cause.kind != NotifyKind::Finished {
         return false;

@@ -1,5 +1,5 @@
-//! Notifications (chapter 18 of the specification): when a person is told that a session needs an
-//! answer, has failed or has finished. The host decides when; a surface delivers.
+//! Notifications (chapter 18 of the specification): tell a person that a session needs an answer,
+//! has failed or has finished. The host decides when to notify; a surface delivers.
 
 mod command;
 mod decide;
@@ -21,7 +21,7 @@ const MAX_TEXT_CHARS: usize = 140;
 /// The version of the JSON that receivers get.
 const PAYLOAD_VERSION: u32 = 1;
 
-/// One of the ways in which a person is told.
+/// A channel by which a person gets notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotifyReceiver {
     Command,
@@ -85,8 +85,8 @@ pub struct Notification {
     /// The event that opened the ask or ended the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub row: Option<EventId>,
-    /// The newest ask that was told before this one. Open asks between the two are told by this
-    /// notification alone.
+    /// The newest ask that was reported before this notification. Open asks between the two are
+    /// reported by this notification alone.
     #[serde(skip)]
     pub(crate) told_before: Option<EventId>,
 }
@@ -205,9 +205,9 @@ const fn describe_state(kind: NotifyKind) -> &'static str {
 }
 
 impl Host {
-    /// Returns the notification if its reason holds still: the ask is open, or the end is neither
-    /// seen nor past, and the session is not muted. If the ask has gone, but an older one that it
-    /// stands for is open, that one is told instead.
+    /// Returns the notification if its reason still holds: the ask is open, or the end is neither
+    /// seen nor past, and the session is not muted. If the ask is gone, but an older ask that the
+    /// notification stands for is open, returns a notification about the older ask.
     pub fn refresh_notification(&self, notification: Notification) -> Option<Notification> {
         let Some(id) = notification.session_id.as_deref().map(SessionId::new) else {
             return Some(notification);
@@ -237,8 +237,8 @@ fn refresh(
     })
 }
 
-/// Tells whether this ask came in the same look as the newer one of the notification, and so was
-/// told by it alone.
+/// Returns true if the notification stands for this older ask too: one look found both asks, and
+/// the notification alone reported them.
 fn stands_for(notification: &Notification, cause: &Cause<'_>) -> bool {
     let is_ask = |kind: Option<NotifyKind>| kind == Some(NotifyKind::NeedsAnswer);
     let is_between = cause.row > notification.told_before && cause.row < notification.row;

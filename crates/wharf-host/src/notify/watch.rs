@@ -1,5 +1,5 @@
-//! The task that looks at the sessions whenever one changes, and passes on what a person is to be
-//! told.
+//! The task that looks at the sessions whenever one changes, and passes notifications for a person
+//! on to the surface.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -20,8 +20,8 @@ const LOOK_DELAY: Duration = Duration::from_millis(250);
 const MAX_WAITING_NOTIFICATIONS: usize = 256;
 
 impl Host {
-    /// Says whether devices have subscribed to push messages: then a person is told also if the
-    /// settings have no receiver.
+    /// Sets whether devices have subscribed to push messages. If they have, the host notifies even
+    /// if the settings have no receiver.
     pub fn set_push_devices(&self, are_there: bool) {
         self.inner()
             .has_push_devices

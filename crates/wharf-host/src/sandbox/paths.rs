@@ -3,8 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-/// Returns paths that together hold all of `root` except what is beneath `hidden`. Links are left
-/// out: their targets are reached by their own paths, and a link to a hidden path would open it.
+/// Returns paths that together hold all of `root` except the `hidden` paths and everything beneath
+/// them. Leaves links out: their targets are reached by their own paths, and a link to a hidden
+/// path would open it.
 pub(super) fn list_all_but(root: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     if hidden.iter().any(|hidden| root.starts_with(hidden)) {
         return Vec::new();

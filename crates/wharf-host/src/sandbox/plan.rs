@@ -102,8 +102,8 @@ impl SandboxPlan {
             |path: &Path, other: &PathBuf| other.starts_with(path) || path.starts_with(other);
         for write in profile.write.iter().filter(|write| Some(*write) != except.as_ref()) {
             let clash = kept.iter().chain(&sealed).find(|kept| crosses(write, kept));
-            // The kernel can give a part of what is hidden, and cannot take a part of what is
-            // given.
+            // The kernel can allow a part of a hidden path, but it cannot forbid a part of an
+            // allowed path. So only a hidden path inside of a writable path is a clash.
             let clash = clash.or_else(|| hidden.iter().find(|hidden| hidden.starts_with(write)));
             if let Some(kept) = clash {
                 return Err(SandboxError::Overlap { write: write.clone(), kept: kept.clone() });

@@ -39,7 +39,8 @@ impl Admission {
         Ok(input)
     }
 
-    /// Takes a permit for the agent, if the log has room for what it will say.
+    /// Takes a permit for the agent, unless the session holds one. Fails if the log has no room for
+    /// the agent's output, or if all permits are taken.
     fn take_permit(&mut self) -> Result<(), CallError> {
         let host = &self.context.host;
         let limits = &host.config.limits;

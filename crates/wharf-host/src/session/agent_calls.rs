@@ -15,9 +15,10 @@ pub struct AgentAnswer {
 }
 
 impl SessionHandle {
-    /// Sends a request to the agent and waits for the answer. The ids in the frame are replaced on
-    /// the way; a setting that the agent agrees to is in the log before this returns (rule 12.9).
-    /// Returns `None` if there is no agent, or if it went away before it answered.
+    /// Sends a request to the agent and waits for the answer. The session task replaces the ids in
+    /// the frame on the way. A setting that the agent agrees to is in the log before this returns
+    /// (rule 12.9). Returns `None` if the session has no agent, or if the agent goes away before it
+    /// answers.
     pub async fn call_agent(&self, frame: Bytes) -> Result<Option<AgentAnswer>, CallError> {
         let (answer, wait) = oneshot::channel();
         self.send(Command::CallAgent { frame, answer }).await?;

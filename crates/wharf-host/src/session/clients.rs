@@ -1,5 +1,5 @@
-//! The attached clients: how each is reached past the log, which of them serves the agent, and what
-//! it was asked.
+//! The attached clients: how the session reaches each of them past the log, which client serves the
+//! agent, and which requests of the agent each client has.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl Clients {
         self.lanes.get(client).map(|attendance| attendance.transport)
     }
 
-    /// Notes a client's lane, and what it can do.
+    /// Notes a client's lane and abilities.
     pub(super) fn attend(&mut self, client: ClientId, attendance: Attendance) {
         let served = self.server.as_ref().is_some_and(|server| self.is_here(server));
         if attendance.serves == Serves::Yes || (attendance.serves == Serves::Again && !served) {
@@ -99,9 +99,9 @@ impl Clients {
         self.lanes.insert(client, attendance);
     }
 
-    /// Drops a client's lane, or keeps it for the answers that the agent owes. Returns the requests
-    /// of the agent that it was given and that nobody will answer; links wait for the client's next
-    /// connection.
+    /// Drops a client's lane, or keeps it for the answers that the agent owes. Returns the agent's
+    /// requests to this client that will get no answer. Links are not among them: they wait for the
+    /// client's next connection.
     pub(super) fn leave(
         &mut self,
         client: &ClientId,
@@ -198,8 +198,8 @@ impl Clients {
         }
     }
 
-    /// Sends a notification of the agent that is no event to the client whose prompt runs, else to
-    /// the serving client.
+    /// Sends a notification of the agent that is not an event to the client whose prompt runs, else
+    /// to the serving client.
     pub(super) fn send_note(&mut self, frame: Bytes, session: &Session) {
         let prompter = prompter(session, |client| self.is_here(client));
         if let Some(client) = prompter.or_else(|| self.server.clone()) {
@@ -216,7 +216,7 @@ impl Clients {
         match &request.whom {
             Whom::Requester(client) => Some(client.clone()).filter(|client| self.is_here(client)),
             Whom::Server => server(),
-            // A link is for the one who prompts, and for nobody else.
+            // A link is only for the client whose prompt runs: the server must not get it instead.
             Whom::Prompter if request.method == "elicitation/create" => prompter(session, able),
             Whom::Prompter => prompter(session, able).or_else(server),
         }
@@ -287,8 +287,8 @@ impl Clients {
     }
 }
 
-/// Returns a connection of the client whose prompt runs: the one that sent it, else another of the
-/// same client.
+/// Returns a connection of the client whose prompt runs: the connection that sent the prompt, else
+/// another connection of the same client.
 fn prompter(session: &Session, fits: impl Fn(&ClientId) -> bool) -> Option<ClientId> {
     connection_of(&session.state().turns.last()?.sender, session, fits)
 }

@@ -24,7 +24,7 @@ impl Clock {
         }
     }
 
-    /// Takes over what the wall clock says; only while nothing is measured.
+    /// Sets the time to `wall`. Call this only while no interval is measured by this clock.
     pub(super) fn set(&mut self, wall: Millis) {
         *self = Self::new(wall);
     }

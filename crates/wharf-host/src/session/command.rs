@@ -34,8 +34,8 @@ pub(crate) enum Command {
         /// Told that it was taken; dropped if the client is not there any more.
         taken: Option<oneshot::Sender<Taken>>,
     },
-    /// Asks the agent something for a caller that is no client of the session. Dropped if there is
-    /// no agent.
+    /// Sends the agent a request of a caller that is not a client of the session. Drops `answer` if
+    /// the session has no agent.
     CallAgent {
         frame: Bytes,
         answer: oneshot::Sender<AgentAnswer>,
@@ -101,7 +101,7 @@ pub(crate) enum Command {
         start: StartNo,
         outcome: Box<Result<OpenedAgent, StartFailure>>,
     },
-    /// Nothing of the agent of `start` is left.
+    /// The agent of `start` has exited, and its whole process tree is gone.
     AgentGone {
         start: StartNo,
         exit: AgentExit,
@@ -121,8 +121,8 @@ pub(crate) enum Command {
         condition: DeleteCondition,
         done: oneshot::Sender<Option<AgentDelete>>,
     },
-    /// Has this session's agent delete another session of its adapter; dropped if there is no
-    /// agent.
+    /// Has this session's agent delete another session of its adapter. Drops `done` if the session
+    /// has no agent.
     DeleteOther {
         agent_session: Arc<str>,
         done: oneshot::Sender<AgentDelete>,

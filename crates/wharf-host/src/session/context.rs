@@ -22,7 +22,8 @@ pub(super) struct TaskContext {
     pub(super) commands: mpsc::Sender<Command>,
 }
 
-/// The resources and the waiting callers of a new session; empty for one that is opened.
+/// Holds the resources and the waiting callers of a new session. A session that is opened from its
+/// log has none, except for those of an agent that an earlier host has left.
 #[derive(Debug, Default)]
 pub(crate) struct FirstStart {
     /// Its permit among the sessions with a running agent.

@@ -1,5 +1,5 @@
-//! Where a reader is in a session's log. A reader that keeps up reads shared memory, one that lags
-//! reads the disk.
+//! A reader's position in a session's log. A reader that keeps up reads shared memory; a reader
+//! that lags reads the disk.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -180,7 +180,7 @@ impl Cursor {
         *self.head.borrow() >= self.next
     }
 
-    /// Waits until there is something to read. Nobody is left to wait for if the session is gone.
+    /// Waits until there is something to read. Also returns if the session is gone.
     pub async fn news(&mut self) {
         let next = self.next;
         let _ = self.head.wait_for(|head| *head >= next).await;
@@ -213,9 +213,9 @@ impl Cursor {
         Some(batch)
     }
 
-    /// Reads a page, or shares one that another reader holds. A reader that follows the session
-    /// waits until there is room for the page, and holds nothing meanwhile; the others read a page
-    /// now and then, which is only counted.
+    /// Reads a page, or shares a page that another reader holds. A reader that follows the session
+    /// waits until the budget has room for the page, and holds no page meanwhile. Other readers
+    /// read a page only now and then: the budget counts it, but they do not wait.
     async fn read_disk(&self) -> Result<(Batch, Seq), ReadError> {
         let buffers = self.shared.tail.buffers();
         let mut permit = None;
@@ -270,8 +270,8 @@ struct ReadPage {
     bytes: usize,
 }
 
-/// Reads a page of the log. What is on disk but not yet published is left out: nobody may see it
-/// before all can.
+/// Reads a page of the log. Leaves out events that are on disk but not yet published: no reader may
+/// see an event before all readers can.
 fn read_page(shared: &Shared, from: Seq, head: Seq) -> Result<ReadPage, ReadError> {
     let page = shared.log.read(from.0, READ_PAGE_BYTES)?;
     let entries = decode_page(&page, head)

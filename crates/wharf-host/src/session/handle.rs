@@ -28,7 +28,7 @@ use crate::settings::ReturnTerms;
 pub enum CallError {
     #[error("{0:?}")]
     Refused(Refusal),
-    /// The log cannot take more: nothing was done.
+    /// The log cannot take more, so the call has changed nothing.
     #[error("the disk is full: prompts are refused until there is space")]
     StorageFull,
     #[error("the log cannot be written: {0}")]
@@ -38,15 +38,15 @@ pub enum CallError {
         "{done}, but the log cannot be written now (the disk is full or read-only) and does not say who wanted it; repeat this when there is space"
     )]
     NotWritten { done: &'static str },
-    /// The session's own log may not grow further: nothing was done.
+    /// The session's own log may not grow further, so the call has changed nothing.
     #[error(
         "the session's log has {limit} bytes, which is as much as it may have (limits.log); start a new session"
     )]
     LogFull { limit: usize },
-    /// It would have to be started, and there is no place: nothing was done.
+    /// The session would have to start, but all permits are taken. The call has changed nothing.
     #[error("{limit} sessions are running (limits.sessions); end one first")]
     TooMany { limit: usize },
-    /// Its answer could not reach the client any more: nothing was done.
+    /// The client has left and could not get the answer. The call has changed nothing.
     #[error("the client left the session before this reached its agent")]
     Left,
     /// The session's task is gone: the host is stopping, or the session was forgotten.
@@ -95,8 +95,9 @@ impl Direct {
         }
     }
 
-    /// Counts a large message. `None` if there is no room and the client has not taken what it was
-    /// sent before.
+    /// Takes bytes of the budget for a large message; `Some(None)` for a small message, which is
+    /// not counted. Returns `None` if the budget has no room and the client has not taken its
+    /// earlier messages.
     pub(super) fn count(
         &self,
         lane: &Lane,
@@ -117,7 +118,7 @@ impl Direct {
 /// The bounded way to one connection.
 pub type Lane = mpsc::Sender<LaneMessage>;
 
-/// How a client is present: how it is reached past the log, and what it can do for the agent.
+/// Describes how the session reaches a client past the log, and how the client can serve the agent.
 #[derive(Clone, Debug)]
 pub struct Attendance {
     pub lane: Lane,
@@ -188,8 +189,8 @@ pub type PassedOn = oneshot::Receiver<Result<(), StartFailure>>;
 pub enum Taken {
     /// It was passed on.
     Now,
-    /// The agent is starting. The message is passed on in its order when the agent runs, and this
-    /// is told then.
+    /// The agent is starting. The session passes the message on in its order when the agent runs,
+    /// and then reports the outcome here.
     Later(PassedOn),
     /// Too many of this connection's messages wait for the start.
     Refused,
@@ -413,7 +414,7 @@ impl SessionHandle {
             .map(drop)
     }
 
-    /// Brings an ended session back for a caller that is no ACP client.
+    /// Brings an ended session back for a caller that is not an ACP client.
     pub async fn resume(&self) -> Result<(), CallError> {
         self.call(Input::Lifecycle(LifecycleInput::Resume)).await.map(drop)
     }
@@ -549,7 +550,8 @@ impl SessionHandle {
         wait.await.map_err(|_| CallError::Left)
     }
 
-    /// Asks the agent something in nobody's name.
+    /// Sends the agent a message that does not come from an attached client. The session drops the
+    /// answer.
     pub async fn tell_agent(&self, forward: Forward) -> Result<(), CallError> {
         self.send(Command::Forward { forward, taken: None }).await
     }
@@ -590,8 +592,8 @@ impl SessionHandle {
     /// agent's own copy.
     pub(crate) async fn delete(&self, condition: DeleteCondition) -> Option<AgentDelete> {
         let (done, wait) = oneshot::channel();
-        // A task that is gone, its log lost, has no agent either: nobody can say what the agent
-        // still has.
+        // If the log is lost, the session's task is gone, and so is its agent. The host then cannot
+        // know whether the agent's own copy is left.
         let outcome = match self.send(Command::Delete { condition, done }).await {
             Ok(()) => wait.await.unwrap_or(Some(AgentDelete::Failed))?,
             Err(_) => AgentDelete::Failed,
@@ -610,8 +612,8 @@ impl SessionHandle {
         self.commands.is_closed()
     }
 
-    /// Has this session's agent delete another session of its adapter; `None` if there is no agent
-    /// to do so.
+    /// Has this session's agent delete another session of its adapter. Returns `None` if the
+    /// session has no agent.
     pub(crate) async fn delete_other(&self, agent_session: Arc<str>) -> Option<AgentDelete> {
         let (done, wait) = oneshot::channel();
         self.send(Command::DeleteOther { agent_session, done }).await.ok()?;

@@ -1,6 +1,6 @@
 //! The output of commands that still run in Wharf's own terminals, for readers of rows. The log
-//! gets it when a command ends (rule 3.8); until then it is told beside the rows, which are made of
-//! the log alone (rule 13.5).
+//! gets the output when a command ends (rule 3.8). Until then the host shows it beside the rows,
+//! since rows are made of the log alone (rule 13.5).
 
 use std::sync::{Arc, Mutex, PoisonError};
 

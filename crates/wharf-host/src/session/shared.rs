@@ -196,7 +196,8 @@ impl Shared {
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes since when the agent is idle, and since when nobody is there.
+    /// Notes since when the agent is idle, since when it is idle without a controller, and since
+    /// when the session has neither a client nor work.
     pub(crate) fn note_rest(&self, session: &Session, now: Millis) {
         let state = session.state();
         let mut rest = self.lock_rest();

@@ -1,5 +1,5 @@
-//! The starts of a session's agent: the one under way, what it is started with, and the callers
-//! that wait for it.
+//! The starts of a session's agent: the start that is under way, the inputs of the next start, and
+//! the callers that wait for it.
 
 use std::sync::Arc;
 
@@ -69,7 +69,8 @@ impl Startup {
         self.terms = terms;
     }
 
-    /// Notes that a caller waits for this start, and what it can do if it is an ACP client.
+    /// Notes that a caller waits for this start. `abilities` are those of the caller if it is an
+    /// ACP client.
     pub(super) fn set_wanted(&mut self, start: StartNo, abilities: Option<Abilities>) {
         self.wanted = Some((start, abilities));
     }
@@ -182,7 +183,7 @@ impl Startup {
         self.under_way.take_if(|(number, _)| *number == start);
     }
 
-    /// Aborts a start. Dropping what it holds ends the process, if there is one already.
+    /// Aborts a start. If the agent's process runs already, it ends when the aborted task drops it.
     pub(super) fn abort(&mut self, start: StartNo) {
         if let Some((_, starter)) = self.under_way.take_if(|(number, _)| *number == start) {
             starter.abort();

@@ -25,7 +25,8 @@ pub(crate) struct TailBudget {
     used: AtomicUsize,
     per_session: usize,
     total: usize,
-    /// Reads that found what they wanted here, and those that had to go to the disk.
+    /// Counts reads that found their events in the tail; `misses` counts reads that had to go to
+    /// the disk.
     pub(crate) hits: Counter,
     pub(crate) misses: Counter,
     /// For what readers hold besides.
@@ -75,7 +76,7 @@ impl Tail {
         Self { budget, batches: Mutex::default() }
     }
 
-    /// Adds the newest events. A plain function: publishing waits for nobody.
+    /// Adds the newest events. Not async, since publishing never waits for a reader.
     pub(crate) fn publish(&self, entries: Vec<Entry>) {
         let bytes = entries.iter().map(|entry| entry.weight() + ENTRY_OVERHEAD_BYTES).sum();
         self.budget.used.fetch_add(bytes, Ordering::Relaxed);

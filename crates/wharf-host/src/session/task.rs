@@ -76,7 +76,8 @@ impl SessionTask {
         let work = async move {
             let session_time =
                 adopted.as_ref().and_then(|adopted| adopted.turn_status.session_time());
-            // An agent that was taken over gets what it is owed before what is decided now.
+            // An agent that was taken over first gets the messages that an earlier host had yet to
+            // send, and only then those of new decisions.
             if let Some(adopted) = adopted {
                 task.agent.adopt(*adopted, &mut task.journal);
             }
@@ -188,15 +189,16 @@ impl SessionTask {
         false
     }
 
-    /// Phase three: writes and publishes what was decided, then acts (rule 1.3). Effects are
-    /// carried out only once the journal has written their events. A session whose log has grown to
-    /// its limit is ended, and one that is over gives its permit back.
+    /// Phase three: writes and publishes the decided events, then acts (rule 1.3). Effects are
+    /// carried out only once the journal has written their events. Ends a session whose log has
+    /// grown to its limit, and gives back the permit of a session that is over.
     ///
     /// Phase two does parts of this where they cannot wait. For a request that can be refused, the
-    /// journal appends the events so far and those that the request proposes. [`Self::take_keeper`]
-    /// and [`Self::leave`] write and act on all that was decided before the agent changes hands,
-    /// also on what waits for the disk ([`Self::finish_acts`]). [`Self::end_without_agent`] writes
-    /// the end of the session and acts on it before it asks whether the session comes back.
+    /// journal appends the events so far and the events that the request proposes.
+    /// [`Self::take_keeper`] and [`Self::leave`] write all decisions and act on them before the
+    /// agent changes hands, also on those that wait for the disk ([`Self::finish_acts`]).
+    /// [`Self::end_without_agent`] writes the end of the session and acts on it before it asks
+    /// whether the session comes back.
     fn carry_out(&mut self) {
         self.journal.try_again(false);
         self.commit();
@@ -219,7 +221,7 @@ impl SessionTask {
         }
     }
 
-    /// Does what has waited long enough, in order.
+    /// Carries out the acts that need not wait for the log any more, in order.
     fn act(&mut self) {
         let Self { journal, agent, clients, .. } = self;
         while let Some(due) = journal.next_due() {
@@ -249,7 +251,8 @@ impl SessionTask {
     fn obey(&mut self, command: Command) {
         let Self { journal, agent, clients, .. } = self;
         match command {
-            // A client waits for the agent: that is work too, although it is no turn.
+            // A client waits for an answer of the agent, so the agent is at work even without a
+            // turn.
             Command::Input { input, reply }
                 if matches!(*input, Input::Lifecycle(LifecycleInput::Sleep { .. }))
                     && agent.is_owed() =>
@@ -386,8 +389,8 @@ impl SessionTask {
         }
     }
 
-    /// Returns what the caller of an input can do that may start the agent: `Some(None)` for one
-    /// that is no ACP client.
+    /// Returns the abilities of a caller whose input may start the agent; `None` if the input
+    /// cannot start it, `Some(None)` if the caller is not an ACP client.
     fn caller_of(&self, input: &Input) -> Option<Option<Abilities>> {
         if let Input::Client(
             ClientInput::Attach(Attachment { sender, .. })
@@ -405,13 +408,13 @@ impl SessionTask {
         .then_some(None)
     }
 
-    /// Notes a client's lane, and what it can do; `None` when it leaves.
+    /// Notes a client's lane and abilities; with `None`, the client leaves.
     fn attend(&mut self, client: ClientId, attendance: Option<Box<Attendance>>) {
         let Self { journal, agent, clients, .. } = self;
         if let Some(attendance) = attendance {
             return clients.attend(client, *attendance);
         }
-        // A client that could not attach anew is still there as it was.
+        // The client only failed to attach again: it is still attached as before.
         if journal.session().members().any(|member| member.sender.client == client) {
             return;
         }
@@ -436,8 +439,8 @@ impl SessionTask {
 
     /// Goes on with the agent of an earlier host whose keeper has answered, or without it.
     async fn take_keeper(&mut self, answer: Box<std::io::Result<FoundAgent>>) {
-        // The agent is sent what the log says that it has not got. Nothing of that may be done a
-        // second time.
+        // The takeover sends the agent the messages that, by the log, it has not got. Carry out all
+        // decisions before, so that the agent does not get a message twice.
         self.carry_out();
         self.finish_acts().await;
         if self.journal.has_acts() || self.journal.is_stalled() {
@@ -463,8 +466,8 @@ impl SessionTask {
         }
     }
 
-    /// Leaves a kept agent to its keeper, for the next host: nothing of it is told in the log. Any
-    /// other session ends.
+    /// Leaves a kept agent to its keeper, for the next host, without an event in the log. Ends any
+    /// other session.
     async fn leave(&mut self, done: oneshot::Sender<()>) {
         self.carry_out();
         self.finish_acts().await;
@@ -522,7 +525,8 @@ impl SessionTask {
             || self.journal.session().members().next().is_some()
     }
 
-    /// Returns true if nothing runs, no client is attached and nothing is owed.
+    /// Returns true if the session has no agent, no attached client, and no acts or commands that
+    /// wait.
     fn is_idle(&self) -> bool {
         !self.journal.state().status.is_alive()
             && self.agent.is_absent()

@@ -1,5 +1,5 @@
-//! Terminals that tool calls show. One client at most can show a terminal, and no log can: what it
-//! said is put into the log as text when it ends (rule 3.8).
+//! Keeps the text of terminals that tool calls show. One client at most can show a terminal, and
+//! the log cannot. So the log gets the terminal's output as text when the terminal ends (rule 3.8).
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -57,7 +57,7 @@ impl TerminalTranscript {
             return Ok(false);
         }
         let update = frame::peek_update::<ToolCall<'_>>(frame)?;
-        // Content is told whole or not at all.
+        // An update has either the whole content of the tool call or no content.
         let Some(content) = update.content else { return Ok(false) };
         self.calls.retain(|call| call.id != update.tool_call_id);
         if content.raw().len() > CONTENT {
@@ -141,8 +141,8 @@ impl TerminalTranscript {
         Ok(())
     }
 
-    /// Puts the text of terminals into the log, where tool calls show them: of the one that ends,
-    /// or of all.
+    /// Puts the text of terminals into the log, in the tool calls that show them: the text of the
+    /// terminal `ended`, or of all terminals.
     pub(super) fn tell(
         &mut self,
         ended: Option<&str>,

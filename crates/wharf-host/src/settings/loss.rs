@@ -22,8 +22,9 @@ pub(crate) fn are_settings_lost<'a>(
     }
 }
 
-/// Checks the terms of a return after settings were lost. Nothing but what the terms name is set
-/// then: what was in force before the loss may be more than what was in force last.
+/// Checks the terms of a return after settings were lost. The host then sets only the settings that
+/// the terms name: the settings from before the loss may allow the agent more than those that were
+/// in force last.
 pub(crate) fn check_terms_after_loss(terms: &mut ReturnTerms) -> Result<(), StartFailure> {
     if terms.session_mode.is_none() && !terms.accept_agent_settings {
         let message = "the log has lost the settings that were in force last, and without them the agent might do more than \

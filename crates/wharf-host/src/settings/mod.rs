@@ -29,7 +29,7 @@ pub(crate) use request::SettingRequest;
 pub use request::is_setting_method;
 pub(crate) use restore::{Restoration, RestoreStep};
 
-/// Where the settings of a session are told: the facts of its log.
+/// Holds the facts of a session's log from which its settings are read.
 #[derive(Clone, Copy, Debug)]
 pub struct SettingSources<'a> {
     answer: Option<&'a Raw>,
@@ -79,11 +79,13 @@ impl<'a> From<&'a Joined> for SettingSources<'a> {
 pub struct ReturnTerms {
     /// The mode that is in force from then on, instead of the former one.
     pub session_mode: Option<String>,
-    /// Nothing but `session_mode` is set: the settings that the agent has are in force.
+    /// If true, the host sets only `session_mode`, and otherwise the agent's own settings are in
+    /// force.
     pub accept_agent_settings: bool,
 }
 
-/// The settings in force, the one that changed last at the end, and what the agent offers.
+/// Holds the settings in force, the last changed at the end, and the settings that the agent
+/// offers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AgentSettings {
     offers: Offers,
@@ -136,9 +138,8 @@ impl AgentSettings {
         self.in_force
     }
 
-    /// Takes the answer to `session/new`, `load` or `resume`. Its spellings stand for themselves,
-    /// also where two of them contradict each other. One that cannot be read counts as one that the
-    /// agent does not tell.
+    /// Takes the answer to `session/new`, `load` or `resume`. Takes each spelling as it stands,
+    /// even if two of them contradict each other. A spelling that cannot be read counts as missing.
     pub(crate) fn take_answer(&mut self, frame: &[u8]) {
         let report = Json::parse(frame).and_then(|frame| frame.member("result"));
         let Some(result) = report.ok().flatten() else { return };

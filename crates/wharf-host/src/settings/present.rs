@@ -1,5 +1,5 @@
-//! The settings in force as clients are told them: in answers to clients that join, and by updates
-//! to attached clients.
+//! The settings in force as clients get them: in answers to clients that join, and by updates to
+//! attached clients.
 
 use wharf_core::{AgentSetting, Latest, Raw, Seq, SettingSpelling, UpdateKind};
 use wharf_json::Json;
@@ -74,8 +74,8 @@ pub(crate) fn patched_options(list: Json<'_>, in_force: &[AgentSetting]) -> Stri
     if changed { format!("[{}]", options.join(",")) } else { list.raw().to_owned() }
 }
 
-/// The settings that the clients of a session were told last. Models are not part of it: no update
-/// tells them.
+/// Holds the settings that the clients of a session know. Does not hold models, since updates do
+/// not carry them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReportedSettings {
     mode: Option<Raw>,
@@ -83,7 +83,8 @@ pub(crate) struct ReportedSettings {
 }
 
 impl ReportedSettings {
-    /// A client that joins is told what is in force; attached clients are told by updates.
+    /// Returns the settings that clients know: a client that joins gets the settings in force, and
+    /// attached clients get updates.
     pub(crate) fn from_sources<'a>(sources: impl Into<SettingSources<'a>>) -> Self {
         let sources = sources.into();
         let mut told = Self::of_settings(&AgentSettings::from_sources(sources).in_force);
@@ -98,7 +99,7 @@ impl ReportedSettings {
         told
     }
 
-    /// Returns the state after all of these settings have been told.
+    /// Returns the state in which clients know all of these settings.
     pub(crate) fn of_settings(in_force: &[AgentSetting]) -> Self {
         let mode = in_force
             .iter()
@@ -131,14 +132,14 @@ impl ReportedSettings {
         }
     }
 
-    /// Returns the mode in force if clients have not been told it.
+    /// Returns the mode in force if clients do not know it.
     pub(crate) fn missing_mode<'a>(&self, in_force: &'a [AgentSetting]) -> Option<&'a Raw> {
         let mode = &in_force.iter().find(|one| one.of == SettingSpelling::Mode)?.value;
         let is_told = self.mode.as_ref().is_some_and(|told| is_same_value(told, mode));
         (!is_told).then_some(mode)
     }
 
-    /// Tells whether clients were told other values of the options than those in force.
+    /// Returns true if clients know other values of the options than those in force.
     pub(crate) fn lacks_options(&self, in_force: &[AgentSetting]) -> bool {
         let options: Vec<AgentSetting> = only_options(in_force).cloned().collect();
         !super::is_same_in_force(&self.options, &options)

@@ -19,7 +19,7 @@ pub(crate) struct Restoration {
 /// The next step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RestoreStep {
-    /// Nothing: the agent has what was in force.
+    /// No step is left: the agent has the settings that were in force.
     Done,
     Set(SettingRequest),
     /// The agent was given this value more than once and reports another one.
@@ -60,7 +60,7 @@ impl Restoration {
         let other = self.other_spelling(setting);
         let told = other.is_some_and(|other| reported.find_setting(other).is_some());
         if is_of_category(setting, "mode") || setting.of == SettingSpelling::Mode {
-            // The mode decides over rights: it must be told in some spelling, or be set.
+            // The mode decides over rights: set it unless the agent reports it in another spelling.
             return !told;
         }
         // An option that is missing in the agent's list does not exist any more.

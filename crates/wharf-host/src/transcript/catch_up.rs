@@ -66,7 +66,8 @@ async fn run(host: Weak<Inner>, mut changes: tokio::sync::watch::Receiver<u64>) 
     }
 }
 
-/// Waits until a search wants sessions to be caught up. Returns false if none did for so long.
+/// Waits until a search wants sessions to be caught up. Returns false if `at_most` passes without
+/// such a search, or if the host is gone.
 async fn wait_until_wanted(host: &Weak<Inner>, at_most: Duration) -> bool {
     let Some(inner) = host.upgrade() else { return false };
     // The task must not keep the host alive while it waits.

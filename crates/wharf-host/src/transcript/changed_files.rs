@@ -11,8 +11,8 @@ use wharf_transcript::{FileChangeKind, list_file_changes, may_have_more_changes}
 
 use super::live::LiveState;
 
-/// The most files that are told apart. Of a session with more, the files that only its oldest rows
-/// changed are not counted.
+/// The most files that are counted. In a session with more files, those that only its oldest rows
+/// changed are left out.
 const MAX_TRACKED_FILES: usize = 20_000;
 /// The most rows and turns that a file names.
 const MAX_NAMED_ROWS: usize = 20;

@@ -14,9 +14,9 @@ use super::stored_fold;
 use crate::session::cursor::{Batch, Cursor, ReadError};
 use crate::session::handle::SessionHandle;
 
-/// Changes are written at the latest when so many rows or bytes of events wait. A burst goes on
-/// meanwhile: what comes while they are written must fit into `READ_AHEAD_BYTES` and the session's
-/// own memory.
+/// Changes are written at the latest when more rows, or more bytes of events, wait than this. A
+/// burst goes on during the write: the events that arrive meanwhile must fit into
+/// `READ_AHEAD_BYTES` and the session's own memory.
 const MAX_DIRTY_ROWS: usize = 4096;
 const MAX_DIRTY_BYTES: usize = 2 * 1024 * 1024;
 /// As long as the database cannot be written, reading fails once so many bytes of events wait.
@@ -24,7 +24,7 @@ const MAX_UNWRITABLE_BYTES: usize = 64 * 1024 * 1024;
 /// So many bytes of events are taken out of the session's memory while others are folded, so that a
 /// burst need not be read from the disk.
 const READ_AHEAD_BYTES: usize = 4 * 1024 * 1024;
-/// How often rows are made anew within one call because the database lost them.
+/// How many times one call may rebuild rows that the database has lost.
 const MAX_REBUILDS: usize = 2;
 
 /// Why a transcript cannot be read.
@@ -172,7 +172,7 @@ impl LiveTranscript {
         }));
     }
 
-    /// Writes what is not written yet.
+    /// Writes the changes that are not in the database yet.
     pub(super) async fn flush(&self) {
         let state = Arc::clone(&self.state).lock_owned().await;
         let _ = run_blocking(state, |state| {
@@ -182,12 +182,13 @@ impl LiveTranscript {
         .await;
     }
 
-    /// Forgets what was folded, since the database has lost it. The next reader folds it again.
+    /// Forgets the folded rows, since the database has lost them. The next reader folds the events
+    /// again.
     pub(super) async fn reload(&self) {
         self.state.lock().await.discard();
     }
 
-    /// Notes that the session was deleted: nothing is written any more.
+    /// Notes that the session was deleted: the transcript writes no rows from now on.
     pub(super) async fn end(&self) {
         let mut state = self.state.lock().await;
         state.is_gone = true;
@@ -250,7 +251,7 @@ impl LiveState {
         Ok(Some(position))
     }
 
-    /// Folds consecutive events, of which the last one that was read is `to`.
+    /// Folds consecutive events. The last event that was read is `to`.
     pub(super) fn fold_batches(&mut self, batches: &[Batch], to: Seq) -> Result<(), StoreError> {
         // A panic in the fold leaves the state unusable: the next reader loads it again.
         self.is_loaded = false;
@@ -369,7 +370,8 @@ async fn forget_rows(
     tracing::warn!(session = %handle.id(), %error, "the rows of a session are made anew from its log");
     let (state, removed) = run_blocking(state, |state| state.store.remove(&state.id)).await?;
     if let Err(error) = removed {
-        // A damaged database has been made anew: nothing is left that could be removed.
+        // If the database was damaged, the store has created it again, and no rows are left to
+        // remove.
         tracing::warn!(session = %handle.id(), %error, "the former rows of a session cannot be removed");
     }
     Ok(state)

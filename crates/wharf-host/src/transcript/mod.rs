@@ -39,9 +39,9 @@ pub use turns::{TurnRows, TurnSlice, TurnText};
 
 use crate::session::handle::SessionHandle;
 
-/// A transcript that nobody has used for so long is dropped from memory.
+/// How long an unused transcript stays in memory.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// The transcripts that stay in memory although nobody reads them at the moment.
+/// The most transcripts that stay in memory without a reader.
 const MAX_IDLE_TRANSCRIPTS: usize = 16;
 
 /// The transcripts with secrets that are made at once. Each folds a whole log into a file of its
@@ -79,7 +79,8 @@ impl Transcripts {
     pub(crate) fn open(root: &Path, secrets: Secrets) -> Result<Self, StoreError> {
         let path = root.join("transcript.db");
         let opened = SqliteTranscripts::open(&path).and_then(|store| {
-            // Damage that the first attempt meets has the database made anew.
+            // If the first attempt finds damage, the store creates the database again. So try
+            // twice.
             let progress = store.progress().or_else(|_| store.progress())?;
             // One new file is made sooner than the rows of another fold are deleted session by
             // session.
@@ -134,7 +135,7 @@ impl Transcripts {
         let _ = tokio::time::timeout(REMOVAL_TIMEOUT, removal).await;
     }
 
-    /// Drops the transcripts that nobody uses, after their last changes were written.
+    /// Drops unused transcripts, after it has written their last changes.
     async fn drop_idle(&self) {
         let mut idle: Vec<(Instant, SessionId, Arc<LiveTranscript>)> = {
             let live = self.lock();
@@ -161,7 +162,7 @@ impl Transcripts {
         }
     }
 
-    /// Writes what is not written yet.
+    /// Writes the changes that are not in the database yet.
     pub(crate) async fn finish(&self) {
         let live: Vec<_> = self.lock().values().map(|known| Arc::clone(&known.live)).collect();
         for transcript in live {
@@ -318,7 +319,7 @@ impl SessionTranscript {
         Ok(blob.map(|blob| RowBlob { mime: blob.mime, bytes: blob.bytes }))
     }
 
-    /// Returns turns, the newest first; `None` if there is no row `before`.
+    /// Returns turns, the newest first. Returns `None` if the row `before` does not exist.
     pub async fn turns(
         &self,
         before: Option<String>,

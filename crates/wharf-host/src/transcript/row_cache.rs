@@ -163,7 +163,7 @@ impl RowCache {
         Ok(self.scan_while(scan, |_| true)?.rows)
     }
 
-    /// Returns the rows of a scan in its order, up to the first one that is not to be kept.
+    /// Returns the rows of a scan in its order, up to the first row that `keep` rejects.
     pub(super) fn scan_while(
         &self,
         scan: &RowScan<'_>,

@@ -76,8 +76,8 @@ impl Host {
         if store.generation() == generation {
             return found;
         }
-        // The database was damaged and has been made anew: the second search tells how much is
-        // missing.
+        // The database was damaged, and the store has created it again. The second search returns
+        // how much is missing.
         self.search_once(search, sessions).await
     }
 

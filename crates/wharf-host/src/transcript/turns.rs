@@ -38,7 +38,7 @@ pub struct TurnSlice {
 }
 
 impl LiveState {
-    /// Returns turns, the newest first; `None` if there is no row `before`.
+    /// Returns turns, the newest first. Returns `None` if the row `before` does not exist.
     pub(super) fn list_turns(
         &self,
         before: Option<&str>,
@@ -66,7 +66,7 @@ impl LiveState {
             let Some(oldest) = prompts.last() else { break };
             last = oldest.number - 1;
             for prompt in prompts {
-                // A message of the user that the agent reported is no prompt of its own.
+                // A message of the user that the agent reported does not begin a turn.
                 if !begins_turn(&prompt.row) {
                     continue;
                 }

@@ -48,7 +48,7 @@ struct UsageTracker {
 
 #[derive(Debug, Default)]
 struct SessionCpu {
-    /// The agent's own tree: with another one, counting begins anew.
+    /// The root of the agent's own process tree. If it changes, counting begins at zero.
     agent: u32,
     /// The CPU time of each tree as of the last sample.
     roots: BTreeMap<u32, u64>,

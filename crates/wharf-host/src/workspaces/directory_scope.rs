@@ -15,8 +15,8 @@ pub enum DirectoryScope {
     /// Directories inside of registered workspaces.
     #[default]
     Workspaces,
-    /// Directories inside of this workspace, the only one that the caller knows of. Its sessions
-    /// are kept under its slug.
+    /// Directories inside of this workspace. The caller knows of no other workspace. The sessions
+    /// that it creates are kept under this workspace's slug.
     Workspace(Arc<str>),
 }
 

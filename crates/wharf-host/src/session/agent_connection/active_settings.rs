@@ -15,15 +15,15 @@ use crate::settings::{
     AgentSettings, ReportedSettings, SettingRequest, is_same_in_force, newest_list, patched_options,
 };
 
-/// How long the agent may take to report a change itself before clients are told of it in its
-/// stead.
+/// How long the agent may take to report a change itself before the session reports it to clients
+/// in the agent's stead.
 const REPORT_WAIT: Duration = Duration::from_millis(250);
 
 /// The settings of a session as its clients know them.
 #[derive(Debug)]
 pub(super) struct SettingAnnouncements {
     told: ReportedSettings,
-    /// When they are told what they do not know yet.
+    /// When to send clients the settings that they do not know yet.
     due: Option<Instant>,
     /// The newest list of config options, if it is not in the log: it came in an answer.
     list: Option<Raw>,
@@ -34,7 +34,8 @@ impl SettingAnnouncements {
         Self { told, due: None, list: None }
     }
 
-    /// How long until something is to be told.
+    /// Returns the time until clients must get settings that they do not know; `None` if no update
+    /// is due.
     pub(super) fn wait(&self) -> Option<Duration> {
         self.due.map(|due| due.saturating_duration_since(Instant::now()))
     }
@@ -84,8 +85,8 @@ impl SettingAnnouncements {
                 settings.take_options(list);
                 self.list = Raw::new(list.raw().to_owned());
             }
-            // The agent has reported this value since it was asked for: what it reported last is
-            // newer.
+            // The agent has reported this value since the request. Its last report is newer than
+            // the requested value and stays in force.
             Ok(None) | Err(_) if was_reported => {}
             Ok(None) | Err(_) => settings.take_set(request),
         }
@@ -124,7 +125,8 @@ impl SettingAnnouncements {
         self.schedule(has_agent, journal);
     }
 
-    /// Clients that do not know what is in force are told soon, unless the agent reports it before.
+    /// Schedules updates for clients that do not know the settings in force, unless the agent
+    /// reports the settings before [`REPORT_WAIT`] is over.
     fn schedule(&mut self, has_agent: bool, journal: &Journal) {
         let settings = AgentSettings::from_sources(journal.state());
         let Self { told, due, list } = self;

@@ -15,7 +15,7 @@ use crate::frame;
 use crate::ids::Now;
 use crate::session::journal::{Journal, OwedLine, read_owed_lines};
 
-/// The answer to a request of which nobody knows how far an earlier host came with it.
+/// The answer to a request that an earlier host began to serve, if its outcome is unknown.
 const OUTCOME_UNKNOWN: &str =
     "the host was restarted while it served this request; whether it was carried out is unknown";
 
@@ -80,8 +80,8 @@ impl AgentConnection {
         }
     }
 
-    /// Goes on with an agent that was taken over: what the log owes it is sent, and what it asked
-    /// for is served or answered.
+    /// Goes on with an agent that this host has taken over: sends the messages that, by the log,
+    /// the agent has yet to get, and serves or answers the agent's open requests.
     pub(in crate::session) fn adopt(&mut self, adopted: AdoptedAgent, journal: &mut Journal) {
         if let Some(time) = adopted.turn_status.session_time() {
             journal.set_time(time);

@@ -57,7 +57,7 @@ pub(super) enum AgentMessage {
     Withdrawn {
         agent_request: Raw,
     },
-    /// A notification that is no fact, for one client.
+    /// A notification for one client. It is not a fact, so the log does not get it.
     Note(Bytes),
 }
 
@@ -89,7 +89,7 @@ pub(in crate::session) enum Whom {
     Requester(ClientId),
 }
 
-/// Turns lines into what they mean.
+/// Parses lines of the agent into messages.
 #[derive(Debug)]
 pub(super) struct AgentFrameParser {
     /// Wharf's id of the session, as JSON.
@@ -441,8 +441,8 @@ fn stop_reason(frame: &[u8]) -> Arc<str> {
     told.ok().flatten().map_or_else(|| "unknown".into(), Arc::from)
 }
 
-/// A line that could not be read. What it names is not left waiting: a request of the agent is
-/// refused, an answer of it fails the request that it is for.
+/// Handles a line that could not be read, so that neither side waits in vain for its messages:
+/// refuses a request of the agent, and fails the request that an answer of the agent belongs to.
 fn malformed(
     kind: Fault,
     detail: String,

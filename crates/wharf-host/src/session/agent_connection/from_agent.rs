@@ -72,8 +72,9 @@ impl AgentConnection {
                 }
                 if let (Input::Agent(AgentInput::Asked { agent_request, .. }), Some(link)) = (&input, &self.link)
                     && journal.state().asks.len() >= journal.session().settings().max_asks
-                    // It will be refused, which is no event. An earlier host may have taken it and
-                    // answered.
+                    // Too many asks are open: the core will refuse this ask, and a refused ask does
+                    // not make an event. So the ledger notes it as a request. If an earlier host
+                    // has noted it, that host may have answered it.
                     && !link.writer().take_request(agent_request, None)
                 {
                     return;
@@ -185,7 +186,8 @@ impl AgentConnection {
         log_fault(self.link.as_mut(), fault, detail, journal);
     }
 
-    /// Returns how long until clients are to be told of settings that the agent has not reported.
+    /// Returns the time until clients must get settings that the agent has not reported; `None` if
+    /// no update is due.
     pub(in crate::session) fn settings_due_in(&self) -> Option<Duration> {
         self.settings.wait()
     }

@@ -43,8 +43,8 @@ impl AgentDelete {
     }
 }
 
-/// Returns whether the line is a result for the request, `None` if it is not its answer. An answer
-/// that cannot be read is no result.
+/// Returns true if the line is the result of the request, false if it is an error or an unreadable
+/// answer, and `None` if it does not answer the request.
 fn read_answer(line: &FrameLine<'_>, id: u64) -> Option<bool> {
     let found = match line {
         FrameLine::Oversized { head, .. } => salvage_head(head),

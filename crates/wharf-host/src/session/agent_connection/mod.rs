@@ -88,7 +88,8 @@ impl AgentConnection {
         self.link.as_ref().map_or_else(tracing::Span::none, |link| link.span().clone())
     }
 
-    /// Returns true if there is no agent, no start under way and none on its way out.
+    /// Returns true if the session has no agent, does not wait for a keeper, and no agent is
+    /// starting or on its way out.
     pub(super) fn is_absent(&self) -> bool {
         self.link.is_none() && self.awaited_keeper.is_none() && self.startup.is_quiet()
     }
@@ -103,7 +104,8 @@ impl AgentConnection {
         self.startup.set_terms(terms);
     }
 
-    /// Notes that a caller waits for this start, and what it can do if it is an ACP client.
+    /// Notes that a caller waits for this start. `abilities` are those of the caller if it is an
+    /// ACP client.
     pub(super) fn set_wanted(&mut self, start: StartNo, abilities: Option<Abilities>) {
         self.startup.set_wanted(start, abilities);
     }
@@ -347,7 +349,8 @@ impl AgentConnection {
         self.lose(journal, clients);
     }
 
-    /// The agent is gone: what it owed and what it asked for is settled with the clients concerned.
+    /// Settles everything that the agent has left open: the clients' unanswered requests get an
+    /// error, and the agent's requests to clients are withdrawn.
     fn settle(&mut self, unanswered: Vec<Forwarded>, journal: &Journal, clients: &mut Clients) {
         self.services.close();
         for to in unanswered {
@@ -356,8 +359,8 @@ impl AgentConnection {
         clients.withdraw_all(journal.head());
     }
 
-    /// Ends things without a word in the log, which cannot be written: a kill and a cancel reach
-    /// the agent all the same. Returns what was done.
+    /// Carries out a kill or a cancel although the log cannot be written and will not mention it.
+    /// Returns a description of the action; `None` if it did nothing.
     pub(super) fn obey_unwritten(&mut self, input: &Input) -> Option<&'static str> {
         let is_forced = matches!(input, Input::Client(ClientInput::Interrupt { force: true, .. }));
         let ends_agent =

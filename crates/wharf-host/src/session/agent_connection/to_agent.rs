@@ -161,7 +161,8 @@ impl AgentConnection {
         self.send_answer(to, frame, journal, clients);
     }
 
-    /// Sends a client the answer to its request; one that has left waits for nothing else.
+    /// Sends a client the answer to its request. Forgets a client that has left once the agent owes
+    /// it no more answers.
     pub(super) fn send_answer(
         &mut self,
         to: &Forwarded,

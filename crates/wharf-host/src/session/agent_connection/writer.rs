@@ -25,7 +25,8 @@ const MAX_OWED_ANSWERS: usize = 1_024;
 pub(super) enum PendingRequest {
     Prompt(PromptId),
     Forward(Forwarded),
-    /// The request of a caller that is no client of the session; the caller waits for the answer.
+    /// The request of a caller that is not a client of the session; the caller waits for the
+    /// answer.
     Call(AgentCall),
     /// The host's own request to delete a session; told whether the agent did.
     Delete(oneshot::Sender<AgentDelete>),
@@ -51,7 +52,7 @@ pub(super) struct Forwarded {
     pub(super) kind: ForwardKind,
 }
 
-/// Requests whose success changes what is in force (rule 12.9).
+/// Tells requests whose success changes the settings in force from others (rule 12.9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ForwardKind {
     Set {
@@ -81,7 +82,7 @@ pub(super) struct AgentWriter {
     outbox: Outbox,
     /// The agent's own id of the session.
     session: String,
-    /// The last id of a request that is no prompt. These ids are odd.
+    /// The last id of a request other than a prompt. These ids are odd.
     last_id: u64,
     owed: HashMap<u64, PendingRequest>,
     /// Requests of the agent that are elicitations: they are cancelled in other words than
@@ -184,8 +185,8 @@ impl AgentWriter {
         self.outbox.send_frame(frame, note).map_err(|_| StdinStalled)
     }
 
-    /// Says an answer to a request of the agent that is no ask. An earlier host may have answered a
-    /// line that is read again.
+    /// Answers a request of the agent that is not an ask. Sends nothing for a line that is read
+    /// again, since an earlier host may have answered it.
     fn say_answer(&self, id: &[u8], frame: Bytes) -> Result<(), StdinStalled> {
         if self.is_known_line {
             return Ok(());
@@ -316,7 +317,8 @@ impl AgentWriter {
                 error(id, code::INTERNAL_ERROR, "too many requests are open; answer some first")
             }
         };
-        // An ask that was refused is no event, and was noted as a request that is served.
+        // A refused ask does not make an event; the ledger has noted it as a request that is
+        // served.
         let refused = LineNote::Answer { id: agent_request.bytes(), line: 0 };
         self.say_noted(frame, cause.map_or(refused, LineNote::Effect))
     }

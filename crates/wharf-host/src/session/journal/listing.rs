@@ -67,7 +67,8 @@ impl Listing {
         self.context.host.registry.note_change();
     }
 
-    /// Shows that the log is lost, and lets the session go: it can be opened anew.
+    /// Shows that the log is lost and releases the session's task, so that the session can be
+    /// opened again.
     pub(super) fn show_failure(&self, why: &str, session: &Session) {
         let TaskContext { host, shared, .. } = &*self.context;
         let mut descriptor = Descriptor::clone(&shared.descriptor());

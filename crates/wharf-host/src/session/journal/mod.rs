@@ -40,7 +40,7 @@ pub(super) struct Journal {
     /// log.
     stalled: bool,
     retry: Retry,
-    /// Set when the log is lost: the session's task ends. This is what callers are told.
+    /// The error that callers get once the log is lost. When it is set, the session's task ends.
     closed: Option<CallError>,
 }
 
@@ -97,7 +97,7 @@ impl Journal {
         self.stalled
     }
 
-    /// Returns what callers are told once the log is lost.
+    /// Returns the error that callers get once the log is lost.
     pub(super) fn closed(&self) -> Option<&CallError> {
         self.closed.as_ref()
     }
@@ -128,8 +128,8 @@ impl Journal {
         self.clock.lead_ms()
     }
 
-    /// Follows the output of another agent, which is taken in up to `offset`; of none without a
-    /// ledger.
+    /// Follows the output of another agent, which is taken in up to `offset`. Without a ledger,
+    /// follows the output of no agent.
     pub(super) fn follow_output(&mut self, ledger: Option<LedgerHandle>, offset: u64) {
         self.writer.follow_output(ledger, offset);
     }
@@ -171,7 +171,8 @@ impl Journal {
         self.acts.push(self.head(), false, act);
     }
 
-    /// The session's time. It follows the wall clock only while nothing is measured by it.
+    /// Returns the session's time. It follows the wall clock except while a turn, a deadline or a
+    /// hold is measured by it.
     fn now(&mut self) -> Millis {
         if self.state().turns.is_empty() && self.session.deadline().is_none() && !self.is_held() {
             self.clock.set(Now::millis());
@@ -179,9 +180,9 @@ impl Journal {
         self.clock.now()
     }
 
-    /// Decides on a request that can be refused. The events that it proposes are written before the
-    /// session is touched: if the log cannot take them, the caller is told and there is nothing to
-    /// undo.
+    /// Decides on a request that can be refused. Writes the events that the request proposes before
+    /// it touches the session: if the log cannot take them, the caller gets an error and the
+    /// session needs no undo.
     pub(super) fn request(&mut self, input: Input, reply: ReplyTo) {
         // Earlier decisions stand, even if this request is refused.
         if !self.flush() {
@@ -220,8 +221,8 @@ impl Journal {
         }
     }
 
-    /// Writes what was decided and shows it. Returns false if it could not be written: then nothing
-    /// may be done either.
+    /// Writes the decided events and shows them. Returns false if they could not be written: then
+    /// the session task must not act on them either.
     pub(super) fn flush(&mut self) -> bool {
         if self.closed.is_some() {
             return false;
@@ -251,7 +252,7 @@ impl Journal {
         }
     }
 
-    /// Appends what was decided, all or nothing, and shows it.
+    /// Appends all decided events, or none if that fails, and shows them.
     fn write(&mut self, space: Space) -> Result<(), AppendError> {
         self.writer.append_pending(self.session.head(), space)?;
         self.stalled = false;
@@ -318,7 +319,8 @@ impl Journal {
         self.writer.listing().show(&self.session);
     }
 
-    /// There is no space for a new session: its creators are told, and nothing of it is left.
+    /// Removes a new session for which the disk has no space. Its creators get the error, and the
+    /// disk keeps no trace of it.
     fn delete_partial_session(&mut self, why: PauseReason) {
         let error = refusal(why);
         self.acts.refuse_all(&error);

@@ -41,9 +41,9 @@ impl Retry {
 }
 
 impl Journal {
-    /// Writes decided events and the pause out of the reserve, since the log had no room for them.
-    /// Returns false if that is not possible either; then it is kept in memory, and shown to
-    /// nobody.
+    /// Writes the decided events and the pause out of the reserve, since the log had no room for
+    /// them. Returns false if that is not possible either; then the events stay in memory, and
+    /// readers do not see them.
     pub(super) fn write_in_need(&mut self, why: PauseReason) -> bool {
         if !self.is_held() {
             tracing::error!(session = %self.context.shared.id, ?why, "the log cannot be written: the session is paused");

@@ -92,8 +92,8 @@ impl LogWriter {
         }
     }
 
-    /// Follows the output of another agent, which is taken in up to `offset`; of none without a
-    /// ledger.
+    /// Follows the output of another agent, which is taken in up to `offset`. Without a ledger,
+    /// follows the output of no agent.
     pub(super) fn follow_output(&mut self, ledger: Option<LedgerHandle>, offset: u64) {
         self.output = OutputMark { ledger, offset, noted: offset };
     }
@@ -108,7 +108,8 @@ impl LogWriter {
         }
     }
 
-    /// Notes lines of the agent that have led to no event. Nothing is pending.
+    /// Notes lines of the agent that have led to no event. Call this only while no event is
+    /// pending.
     pub(super) fn note_eventless_lines(&mut self, head: Seq) {
         self.output.note_eventless(head);
     }
@@ -188,8 +189,8 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Shows the appended events to every reader. Returns true if one of them is to be synced. A
-    /// plain function: it waits for nobody.
+    /// Shows the appended events to every reader. Returns true if at least one of them must be
+    /// synced. Not async, since publishing never waits for a reader.
     pub(super) fn publish(&mut self, session: &Session) -> bool {
         let TaskContext { host, shared, .. } = &*self.context;
         let mut seq = Seq(session.head().0 - self.pending.len() as u64);
@@ -246,7 +247,7 @@ impl LogWriter {
             self.listing.put_row(descriptor);
         }
         if ended_by_user {
-            // After everyone is told of the end, no further descendant can come.
+            // All readers can see the end by now, so no further descendant can come.
             host.end_descendants(&shared.id);
         }
         sync
