@@ -49,11 +49,13 @@ pub struct AttentionAsk {
     pub text: Option<String>,
 }
 
-/// A finished turn or a failure, which a person is told of until it is seen or a new turn starts.
+/// A finished turn or a failure. The host shows it to people until a person has seen it or a new
+/// turn starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttentionRaised {
     pub is_failure: bool,
-    /// `None` for a pause that could not be written: there is no event to be seen.
+    /// `None` for a pause that the host could not write to the log, since no event stands for it
+    /// then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row: Option<EventId>,
     pub since: String,

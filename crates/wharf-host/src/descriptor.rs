@@ -50,7 +50,7 @@ pub struct Descriptor {
     /// The session whose agent started this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_session_id: Option<String>,
-    /// How many sessions are above it; 0 for one that a user started.
+    /// How many sessions are above it; 0 for a session that a user started.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: usize,
     /// The agent could copy it into a new session (rule 17.10).
@@ -112,8 +112,8 @@ const fn is_zero(depth: &usize) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resources {
-    /// Resident memory without what is mapped from files, such as the program itself, which others
-    /// share.
+    /// Resident memory without memory that is mapped from files, such as the program itself, which
+    /// other processes share.
     pub memory_bytes: u64,
     /// CPU time since the agent was started.
     pub cpu_millis: u64,

@@ -1,5 +1,5 @@
-//! The reasons why an agent cannot be started as requested. Nothing was created when one of these
-//! is returned.
+//! Lists the reasons why the host cannot start an agent as requested. The host has not created
+//! anything when it returns one of them.
 
 use std::path::PathBuf;
 

@@ -17,8 +17,8 @@ pub(super) enum FoundManifest {
     Bad { folder: String, error: ManifestError },
 }
 
-/// Returns all manifests of a directory, sorted by the name of their folder; none if there is no
-/// directory.
+/// Returns all manifests of a directory, sorted by the name of their folder. Returns an empty list
+/// if the directory does not exist.
 pub(super) fn read_manifests(dir: &Path) -> Vec<FoundManifest> {
     let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
     let mut folders: Vec<String> = entries

@@ -1,5 +1,5 @@
-//! ACP's `registry.json` as manifests: npx and uvx packages become commands, binaries are
-//! described. Nothing is downloaded.
+//! Turns ACP's `registry.json` into manifests: npx and uvx packages become commands, binaries are
+//! described. Does not download anything.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::manifest::Manifest;
 
 /// A larger file is not a registry.
 const MAX_REGISTRY_BYTES: u64 = 16 << 20;
-/// The tag that tells an imported manifest from one that a person wrote.
+/// Tags an imported manifest, to tell it from a manifest that a person wrote.
 const IMPORTED_MARK: &str = "imported";
 
 #[derive(Debug, thiserror::Error)]
@@ -77,8 +77,8 @@ struct Binary {
     env: BTreeMap<String, String>,
 }
 
-/// Writes a manifest into `adapters` for each agent of the registry in `file`. What was imported
-/// before is renewed; what a person wrote is left alone.
+/// Writes a manifest into `adapters` for each agent of the registry in `file`. Replaces manifests
+/// of earlier imports and leaves a person's manifests alone.
 pub fn import_registry(file: &Path, adapters: &Path) -> Result<ImportReport, ImportError> {
     let unreadable = |why: String| ImportError::Unreadable { path: file.to_owned(), why };
     let size = file.metadata().map_err(|error| unreadable(error.to_string()))?.len();

@@ -1,4 +1,4 @@
-//! The list of adapters for a person: which are installed, and what is missing.
+//! Lists the adapters for a person: which are installed, and what the others lack.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 use regex_lite::Regex;
 use serde_json::{Map, Value};
 
-/// The field and what is wrong with it.
+/// Names a field and describes the mistake in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FieldError {
     pub(super) field: String,

@@ -1,5 +1,5 @@
-//! Modes and options of a manifest: what they add to the argv and the environment, checked before
-//! anything starts.
+//! Adds the modes and options of a manifest to the argv and the environment, and checks them before
+//! the host starts anything.
 
 use std::collections::BTreeMap;
 
@@ -95,7 +95,7 @@ impl ManifestOption {
         Ok(setting)
     }
 
-    /// The value as it is put into argv and environment, if it is one that this option takes.
+    /// Returns the value as text for argv and environment. Fails if this option does not take it.
     fn text_of(&self, value: &Value) -> Result<String, String> {
         match (&self.kind, value) {
             (OptionKind::Boolean, Value::Bool(value)) => Ok(value.to_string()),

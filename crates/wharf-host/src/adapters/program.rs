@@ -9,8 +9,8 @@ pub(super) fn find_program(name: &str, path: &OsStr) -> Option<PathBuf> {
     if name.contains('/') {
         return Some(PathBuf::from(name)).filter(|file| is_program(file));
     }
-    // An empty part of a PATH means the working directory, which is the session's: nothing is
-    // looked for there.
+    // An empty part of a PATH means the working directory. That is the session's, so the host does
+    // not look for programs there.
     let dirs = std::env::split_paths(path).filter(|dir| dir.is_absolute());
     dirs.map(|dir| dir.join(name)).find(|file| is_program(file))
 }

@@ -396,7 +396,8 @@ pub(super) struct ResumedFiles {
 /// The place of the files of an agent that is taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FilePlace {
-    /// They are gone with their last owner. What is in the log is given back.
+    /// The files disappear with their last owner. The host releases the memory of output that is in
+    /// the log.
     Memory,
     /// A keeper has left them there. They stay whole for the next host.
     Disk,

@@ -61,7 +61,7 @@ impl std::fmt::Display for LogPosition {
     }
 }
 
-/// The text is no position.
+/// Reports that a text is not a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoLogPosition;
 
@@ -230,7 +230,7 @@ impl AgentLogWriter {
     }
 
     fn collect(&mut self, mut text: &[u8]) {
-        // A carriage return begins the line anew, as progress bars do.
+        // A carriage return starts the line over, as in progress bars.
         let is_overwritten = self.partial.last() == Some(&b'\r') && !text.is_empty();
         let body = text.strip_suffix(b"\r").unwrap_or(text);
         if let Some(at) = body.iter().rposition(|byte| *byte == b'\r') {

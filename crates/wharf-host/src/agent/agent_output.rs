@@ -29,7 +29,7 @@ pub(crate) struct AgentOutput {
     /// False for output on the disk: if a power cut shortens the log, the next host reads that
     /// output again.
     is_in_memory: bool,
-    /// The end of what was given back of an oversized line.
+    /// Where the last released part of an oversized line ends.
     dropped_end: u64,
 }
 

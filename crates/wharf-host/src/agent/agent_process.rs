@@ -166,8 +166,8 @@ impl AgentProcess {
         let _ = self.orders.try_send(KeeperOrder::SetAside);
     }
 
-    /// Waits until nothing of the tree is left. Once the end was asked for this takes a bounded
-    /// time, whatever the keeper does.
+    /// Waits until the whole tree is gone. After a request to end it, this takes a bounded time,
+    /// whatever the keeper does.
     pub(crate) async fn wait_for_exit(&mut self) -> AgentExit {
         match self.exit.wait_for(Option::is_some).await {
             Ok(exit) => exit.clone().unwrap_or_default(),
@@ -187,7 +187,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Tells whether the command was started, or why not.
 pub(super) type StartReport = oneshot::Receiver<Result<u32, String>>;
 
-/// The process of a keeper: a child of this host, or one that it has taken over.
+/// The process of a keeper: a child of this host, or a process that this host has taken over.
 #[derive(Debug)]
 pub(super) enum KeeperProcess {
     Child {
@@ -214,7 +214,8 @@ impl KeeperProcess {
         Ok(Self::Adopted(register(handle, Interest::READABLE)?))
     }
 
-    /// Leaves the keeper to the next host. Until this one ends, it is a child that is no orphan.
+    /// Leaves the keeper to the next host. A child stays registered until this host ends, so that
+    /// it does not count as an orphan.
     fn stay_registered(self) {
         match self {
             Self::Child { registration, .. } => std::mem::forget(registration),
@@ -262,8 +263,8 @@ pub(super) fn follow_keeper(
             }
         }
         if !follower.is_gone {
-            // The keeper itself was killed: what it had is ended by record, and what has become
-            // ours by descent.
+            // The keeper itself was killed. The host ends the processes that it finds by the record,
+            // and by descent those that have become its own.
             let records = records.clone();
             let _ = tokio::task::spawn_blocking(move || records.end_leftover_tree(pid)).await;
         }
@@ -302,7 +303,7 @@ async fn end_tree(keeper: u32, process: &mut KeeperProcess) {
 /// Why a keeper is not followed any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TreeEnd {
-    /// The keeper says that nothing is left.
+    /// The keeper reports that its whole tree is gone.
     Gone,
     /// The keeper has ended.
     KeeperGone,
@@ -323,7 +324,7 @@ struct KeeperFollower {
     /// Taken when the first news has come.
     started: Option<oneshot::Sender<Result<u32, String>>>,
     how: AgentExit,
-    /// The keeper says that nothing is left of its tree.
+    /// True once the keeper has reported that its whole tree is gone.
     is_gone: bool,
     is_kept: bool,
     /// When the tree has to be gone, once it is to go.

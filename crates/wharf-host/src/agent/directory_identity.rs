@@ -22,8 +22,8 @@ pub(crate) struct DirectoryIdentity {
 }
 
 impl DirectoryIdentity {
-    /// Reads the identity from the file `id` in the directory. It is made anew if it is missing,
-    /// cannot be read, or is that of another directory.
+    /// Reads the identity from the file `id` in the directory. Creates a new identity if the file
+    /// is missing, cannot be read, or belongs to another directory.
     pub(crate) fn load_or_create(root: &Path) -> io::Result<Self> {
         let path = root.join("id");
         let directory = fs::metadata(root)?;

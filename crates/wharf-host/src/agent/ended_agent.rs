@@ -84,7 +84,7 @@ pub(crate) fn may_pass(error: &io::Error) -> bool {
 }
 
 impl EndedAgent {
-    /// Removes the output: its session has what it needs of it.
+    /// Removes the output. Its session has taken all that it needs of it.
     pub(crate) fn remove(self) {
         remove_left_output(&self.path);
     }

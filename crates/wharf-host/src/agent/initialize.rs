@@ -106,7 +106,7 @@ pub struct StartFailure {
     pub cause: StartFault,
     /// The agent's own error response, if it answered with one.
     pub answer: Option<Bytes>,
-    /// The adapter's error, if nothing was started because of it.
+    /// The adapter's error, if the host did not start a process because of it.
     pub adapter_error: Option<Box<AdapterError>>,
 }
 
@@ -283,7 +283,7 @@ impl InitializedAgent {
     }
 
     /// Waits for the end of a replay. Some agents replay after their answer, so a replay counts as
-    /// over once nothing of it has come for `quiet` (rule 2.6).
+    /// over once the agent has sent no part of it for `quiet` (rule 2.6).
     pub(super) async fn wait_for_replay_end(
         &mut self,
         quiet: Duration,
@@ -511,8 +511,8 @@ fn describe_refusal(method: &str, frame: &[u8]) -> String {
     format!("the agent refused `{method}`: {} ({})", shown(message), details.join("; "))
 }
 
-/// Returns the capabilities that decide what the core may do. One of another type than ACP's counts
-/// as absent; one that stands there twice is an error.
+/// Returns the capabilities that decide what the core may do. A capability of another type than
+/// ACP's counts as absent; a capability that stands there twice is an error.
 fn read_traits(answer: &[u8]) -> Result<AgentTraits, ReadError> {
     let answer = Json::parse(answer)?;
     let has = |path: &[&str]| {

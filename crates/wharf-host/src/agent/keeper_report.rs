@@ -47,7 +47,7 @@ pub fn check_keeper_support() -> io::Result<()> {
     if moved != 1 || file_position(&file)? != 1 {
         return Err(io::Error::other("splice does not count what it moves"));
     }
-    // The next host follows a keeper that is no child of its own by this.
+    // The next host follows a keeper by a pidfd, since the keeper is not its child.
     rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty())?;
     Ok(())
 }

@@ -243,8 +243,8 @@ impl Launch {
             open_files_limit::original_limit()
                 .map(|before| (open_files_limit::LIMIT_VARIABLE, before)),
         );
-        // Last, so that nobody else says who it is: neither a caller nor an adapter, nor an agent
-        // that our host is run by.
+        // The host sets these last, so that neither a caller nor an adapter, nor an agent that runs
+        // this host, can say who the agent is.
         command
             .env_remove(agent_token::SESSION_VARIABLE)
             .env_remove(agent_token::TOKEN_VARIABLE);
@@ -273,7 +273,8 @@ impl Launch {
 /// Why an agent was not started.
 #[derive(Debug)]
 enum KeeperStartFault {
-    /// The keeper could not be started, or ended before it started the agent: nothing has run.
+    /// The keeper could not be started, or ended before it started the agent: the agent has not
+    /// run.
     NoKeeper(String),
     Other(String),
 }

@@ -27,7 +27,8 @@ use super::turn_status::TurnStatus;
 /// The first page holds the status for the keeper. The records begin behind it.
 const RECORDS_START: u64 = PAGE_BYTES;
 const PAGE_LENGTH: usize = 4096;
-/// The records that are written before the ledger is written anew, without those that are settled.
+/// Once the records take more bytes than this, the host rewrites the ledger without the settled
+/// records.
 const MAX_RECORD_BYTES: u64 = 512 << 10;
 /// A request of the agent that can be repeated is kept up to this size; a larger one is answered
 /// with an error.
@@ -54,7 +55,7 @@ const KIND_PADDING: u8 = 6;
 /// The meaning of a line to the agent, as far as a later host has to know it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LineNote<'a> {
-    /// A later host needs to know nothing of it.
+    /// A later host does not need to know of it.
     Plain,
     /// It is the effect of this event: a later host does not send it again.
     Effect(Seq),

@@ -81,8 +81,8 @@ pub(super) fn write_output(
     written
 }
 
-/// Removes the output that a keeper has left in this directory: its session has what it needs. A
-/// host that is killed meanwhile leaves nothing that could be taken for the whole output.
+/// Removes the output that a keeper has left in this directory: its session has taken all that it
+/// needs. If the host is killed meanwhile, the rest cannot be taken for the whole output.
 pub(super) fn remove_output(dir: &Path) -> io::Result<()> {
     let taken = dir.with_extension(TAKEN_OUTPUT_EXTENSION);
     fs::rename(dir, &taken)?;

@@ -10,8 +10,8 @@ pub(super) const LIMIT_VARIABLE: &str = "WHARF_KEEPER_FILES";
 
 static ORIGINAL_LIMIT: OnceLock<u64> = OnceLock::new();
 
-/// Raises this process's limit on open files to the maximum. Returns the limit in force then;
-/// `None` if there is no limit.
+/// Raises this process's limit on open files to the maximum. Returns the limit in force then, or
+/// `None` if open files are unlimited.
 pub fn raise_open_files() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let current = current?;

@@ -31,7 +31,7 @@ pub(crate) struct SessionOpening {
     /// The settings that must be in force before the first prompt: a session never comes back with
     /// more rights than it had (rule 2.6).
     pub(crate) wanted: Vec<AgentSetting>,
-    /// How long nothing of a replay must come before it counts as over.
+    /// How long the agent must send no part of a replay before the replay counts as over.
     pub(crate) quiet: Duration,
 }
 

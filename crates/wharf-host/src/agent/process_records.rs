@@ -1,11 +1,11 @@
-//! Records of running process trees: one small file per keeper, so that the next host can end what
-//! this one leaves.
+//! Records running process trees in one small file per keeper, so that the next host can end the
+//! trees that this host leaves.
 //!
 //! A tree belongs to a state directory (rule 12.17). The record names the directory by device,
 //! inode and a random id, the system by its boot and pid namespace, the host, the keeper, the tag,
-//! and every process that was seen below the keeper. What is ended on the strength of a record is
-//! named by pid *and* start time, or descends from such a process, or carries exactly the recorded
-//! tag.
+//! and every process that was seen below the keeper. A host ends a process on the strength of a
+//! record only if the record names it by pid *and* start time, or if it descends from such a
+//! process, or carries exactly the recorded tag.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
@@ -173,8 +173,8 @@ impl ProcessRecords {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Records a running keeper. A failure to write is no reason not to run: this host still knows
-    /// the tree.
+    /// Records a running keeper. If the record cannot be written, the agent runs all the same: this
+    /// host still knows the tree.
     pub(crate) fn add(&self, keeper: u32, tag: &str, token: Option<blake3::Hash>) {
         let RecordsState { directory, system, host, .. } = &*self.shared;
         // Where there is no `/proc` there is nothing to find again either.
@@ -225,8 +225,8 @@ impl ProcessRecords {
         changed.map_or(Ok(()), |record| self.write_record(&record))
     }
 
-    /// Notes what the next host needs to take the agent over. The keeper is told to keep it after
-    /// this, and only if the note is on disk.
+    /// Notes the facts that the next host needs to take the agent over. The host orders the keeper
+    /// to keep the agent after this, and only if the note is on disk.
     pub(crate) fn note_kept(&self, keeper: u32, kept: KeptRecord) -> io::Result<()> {
         let noted = self.change_record(keeper, |record| {
             record.kept = Some(kept);
@@ -336,7 +336,7 @@ impl ProcessRecords {
         self.shared.ending.subscribe()
     }
 
-    /// Kills what is left of a tree of this host whose keeper is gone. Returns how many processes
+    /// Kills the remaining processes of a tree of this host whose keeper is gone. Returns how many
     /// there were.
     pub(crate) fn end_leftover_tree(&self, keeper: u32) -> usize {
         let record = self.lock_running().get(&keeper).cloned();
@@ -380,8 +380,8 @@ impl ProcessRecords {
     /// this state directory.
     pub(super) fn read_left_tree(&self, output: &Path) -> io::Result<Option<LeftTree>> {
         let record = read_record::<TreeRecord>(&output.join("record"))?;
-        // Another boot or another numbering of processes makes no difference: nothing of the tree
-        // runs any more.
+        // Another boot or another numbering of processes makes no difference, since all processes
+        // of the tree have ended.
         let is_ours = record.directory == self.shared.directory;
         let tree = record.kept.clone().filter(|_| is_ours).map(|kept| LeftTree { record, kept });
         if tree.is_none() {
@@ -427,8 +427,8 @@ impl ProcessRecords {
         );
     }
 
-    /// Returns true if the host of a record of this directory lives. One that is dying has given
-    /// its lease back already, so it is waited for.
+    /// Returns true if the host of a record of this directory lives. A dying host has given its
+    /// lease back already, so this waits for it until `give_up_at`.
     fn has_living_host(&self, record: &TreeRecord, give_up_at: Instant) -> bool {
         let is_of_here =
             record.directory == self.shared.directory && record.system == self.shared.system;
@@ -493,7 +493,7 @@ impl ProcessRecords {
     }
 }
 
-/// Reports a record that could not be written. That is no reason to end the tree: this host still
+/// Reports a record that could not be written. The tree goes on all the same, since this host still
 /// knows it.
 fn report_unwritten(keeper: u32, written: io::Result<()>) {
     if let Err(error) = written {

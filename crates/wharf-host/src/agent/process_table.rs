@@ -41,7 +41,7 @@ impl Process {
     }
 }
 
-/// Sends a signal; a process that is gone already is no error.
+/// Sends a signal. A process that is gone already does not count as an error.
 pub(crate) fn send_signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         let _ = rustix::process::kill_process(pid, signal);
@@ -176,8 +176,8 @@ pub fn is_below(pid: u32, ancestor: u32) -> bool {
 /// Returns the process, its parent, and so on up to the first of all; the process alone where there
 /// is no `/proc`.
 pub(crate) fn process_and_ancestors(pid: u32) -> Vec<u32> {
-    // In a container the host itself may be process 1; nothing has the parent 0 but the first of
-    // all.
+    // In a container the host itself may be process 1; only the first process of all has the parent
+    // 0.
     let parent = |pid: &u32| read_stat(*pid).map(|stat| stat.parent).filter(|parent| *parent > 0);
     // A chain is short; the bound guards against a table that changes while it is read.
     std::iter::successors(Some(pid), parent).take(1_000).collect()

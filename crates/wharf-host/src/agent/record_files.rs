@@ -73,7 +73,7 @@ pub(super) fn settle_unfinished_records<R: DeserializeOwned>(
                 fs::rename(&half, &record)
             }
             Ok(_) => fs::remove_file(&half),
-            // It was cut off, or it is no file of Wharf's.
+            // The record was cut off, or Wharf did not write this file.
             Err(error) if error.kind() == io::ErrorKind::InvalidData => fs::remove_file(&half),
             Err(error) => Err(error),
         };
@@ -172,7 +172,7 @@ pub(super) fn keeper_of_output(path: &Path) -> Option<u32> {
     is_own.then_some(keeper)
 }
 
-/// Lists a directory. One that is not there is empty.
+/// Lists a directory. A directory that does not exist counts as empty.
 fn list_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(dir) {
         Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),

@@ -35,7 +35,7 @@ struct Ring {
     bytes: VecDeque<u8>,
     /// The number of bytes that were ever added.
     total: u64,
-    /// The log of the session; `None` for a process that is no session's agent.
+    /// The log of the session; `None` for a process that is not a session's agent.
     log: Option<AgentLogWriter>,
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct FilesAndTerminals {
 }
 
 impl FilesAndTerminals {
-    /// `launch` is the one that the agent was started with, `agent` the pid that it got.
+    /// Serves the agent that was started with `launch` and that has the pid `agent`.
     pub(crate) fn new(roots: Roots, mut launch: Launch, agent: u32) -> Self {
         // The session's log is for the agent's own words.
         launch.log = None;

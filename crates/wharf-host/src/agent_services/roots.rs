@@ -1,8 +1,9 @@
-//! The directories of a session, and the way to a file beneath them that no symlink leads astray.
+//! Holds the directories of a session, and finds the way to a file beneath them so that no symlink
+//! leads astray.
 //!
-//! Every step is taken from an open directory, by one name, without following links; links are read
-//! and walked here. So what is opened in the end lies beneath a root even if the tree changes
-//! meanwhile, and it needs no `openat2`.
+//! Every step starts at an open directory, takes one name and does not follow links; the walk reads
+//! links and follows them itself. So the file that is opened in the end lies beneath a root even if
+//! the tree changes meanwhile, and the walk does not need `openat2`.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -34,7 +35,7 @@ const DIRECTORY_FLAGS: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(
 pub(crate) struct Roots {
     all: Vec<Root>,
     sandbox: Option<SandboxProfile>,
-    /// The process that `/proc/self` stands for, if it is not the one that walks.
+    /// The process that `/proc/self` stands for, if it is not the process that walks.
     process: Option<u32>,
 }
 

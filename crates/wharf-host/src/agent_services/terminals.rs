@@ -19,8 +19,8 @@ use super::{Roots, ServiceError};
 use crate::agent::{AgentExit, AgentProcess, Launch};
 use crate::limits::{CountLimit, CountPermit};
 
-/// Terminals of one session, released ones that are still ending included: many more than agents
-/// use, few enough to hold all their output.
+/// How many terminals one session can have, including released terminals that are still ending:
+/// many more than agents use, few enough to hold all their output.
 const MAX_TERMINALS: usize = 64;
 /// Output kept if the agent does not say, and the most it may ask for: escaped as JSON it still
 /// fits a frame.
@@ -284,8 +284,9 @@ async fn follow_command(
             exit = process.wait_for_exit() => break exit,
         }
     };
-    // All that could write is gone and what it wrote is in the pipe. Not read up to the end:
-    // someone outside of the tree may have been handed the other end.
+    // All processes that could write are gone, and their output is in the pipe. These reads do not
+    // go on to the end of the stream, since a process outside of the tree may have been handed the
+    // other end.
     for _ in 0..MAX_LAST_READS {
         match rustix::io::read(&pipe, &mut chunk[..]) {
             Ok(read @ 1..) => lock(output).push(&chunk[..read]),

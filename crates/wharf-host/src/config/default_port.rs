@@ -1,6 +1,6 @@
-//! The address of a host whose user has set none: the usual port, or the one that the host took
-//! when another program had the usual port. That one is kept in the state directory, so that later
-//! hosts are reached at the same address.
+//! Decides on the address of a host whose user has not set one. The host takes the usual port, or
+//! another port if another program has the usual one. It keeps that other port in the state
+//! directory, so that clients reach later hosts at the same address.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -15,7 +15,7 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
-    /// Returns `None` if there is no file.
+    /// Returns `None` if the file does not exist.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let known = std::fs::metadata(path).ok()?;
         Some(Self {

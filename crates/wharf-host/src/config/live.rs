@@ -12,8 +12,9 @@ use super::reload::{ReloadReport, ReloadState, Reloaded};
 use super::{Config, ConfigError};
 use crate::host::Inner;
 
-/// The versions that one host can have. Versions are kept until the host ends, so that a reader can
-/// go on with the one that it has; they are small, and only a changed setting makes a new one.
+/// How many versions of the configuration one host can have. The host keeps all versions until it
+/// ends, so that a reader can go on with its version; they are small, and only a changed setting
+/// makes a new one.
 const MAX_VERSIONS: usize = 4_096;
 /// How often the file is looked at: soon enough for a person who edits it, at the cost of one
 /// `stat`.

@@ -11,7 +11,7 @@ use super::keys::holds_secrets;
 pub(super) fn describe_mistake(text: &str, error: &toml::de::Error) -> String {
     let Some(span) = error.span() else { return hide_value(error.message()) };
     let position = describe_position(text, span.start);
-    // A text that is no TOML has no keys, and its complaint names only the expected syntax.
+    // Text that is not TOML has no keys, and its complaint names only the expected syntax.
     let Some(path) = find_path(text, span.start) else {
         return format!("{position}: {}", error.message());
     };
@@ -40,8 +40,8 @@ fn describe_position(text: &str, at: usize) -> String {
     format!("line {line}, column {column}")
 }
 
-/// Returns the dotted key of the innermost value at a position. `None` if the text is no TOML, or
-/// no value is there.
+/// Returns the dotted key of the innermost value at a position. Returns `None` if the text is not
+/// TOML, or if it has no value there.
 fn find_path(text: &str, at: usize) -> Option<String> {
     let table = DeTable::parse(text).ok()?;
     let mut found = None;

@@ -71,14 +71,14 @@ pub struct Config {
     /// The stamp of the file when it was read.
     #[serde(skip)]
     pub file_stamp: Option<FileStamp>,
-    /// A server will say where this host is reached; agents are told.
+    /// Whether a server will announce the address of this host, which the host passes on to agents.
     #[serde(skip)]
     pub serves: bool,
     /// The file that the host's own log goes to; stderr if there is none. Set on the command line
     /// only.
     #[serde(skip)]
     pub log_file: Option<PathBuf>,
-    /// How this process was started; clients are told.
+    /// How this process was started. The host reports it to clients.
     #[serde(skip)]
     pub process: HostProcess,
     /// Whether the host takes another port if `listen` has its default and another program has that
@@ -112,7 +112,7 @@ pub struct Config {
     pub start_retries: Vec<Duration>,
     /// How long a client that never says `session/ready` waits for its first update.
     pub ready_timeout: Duration,
-    /// Which agents are told that their client has files and terminals.
+    /// To which agents the host says that their client has files and terminals.
     pub serve_tools: ServeTools,
     /// Whether text that looks like a secret is removed from output lines.
     pub redact_output: bool,
@@ -141,14 +141,15 @@ pub struct Config {
     pub settings: LayeredSettings,
 }
 
-/// One way to start an agent; without a command it only has the sandbox of one that has a manifest.
+/// One way to start an agent. Without a command it only holds the sandbox of an agent that has a
+/// manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct AgentCommand {
     pub command: Vec<String>,
     pub env: BTreeMap<String, String>,
-    /// How long nothing of a replay must come before it counts as over; some agents replay after
-    /// their answer.
+    /// How long the agent must send no part of a replay before the replay counts as over; some
+    /// agents replay after their answer.
     pub replay_quiet: Option<Duration>,
     pub queue: QueueBy,
     pub sandbox: SandboxSettings,
@@ -300,10 +301,10 @@ pub struct Limits {
     pub tail: Size,
     /// The same for all sessions together.
     pub tail_total: Size,
-    /// Memory of one session's processes. One that is over it is put to sleep when it is idle,
-    /// never killed at work.
+    /// Memory of one session's processes. The host puts a session that uses more to sleep when the
+    /// session is idle, and never kills it at work.
     pub session_memory: Cap,
-    /// The same for all sessions together: the one that has been idle for longest goes to sleep
+    /// The same for all sessions together: the session that has been idle for longest goes to sleep
     /// first.
     pub memory: Cap,
     /// Disk space that is reserved for a full disk.

@@ -15,7 +15,7 @@ pub const WEBHOOK_SECRET_VARIABLE: &str = "WHARF_NOTIFY_WEBHOOK_SECRET";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default)]
 pub struct NotifySettings {
-    /// The states that are told.
+    /// The states that the host notifies people of.
     pub on: Vec<NotifyKind>,
     /// A turn that was shorter is not told as finished.
     pub min_turn: Duration,

@@ -1,4 +1,4 @@
-//! The settings as clients are told of them: each value with its source.
+//! Lists the settings for clients: each value with its source.
 
 use wharf_api::{HostSetting, HostSettingList, SettingEffect, SettingSource, SettingsState};
 

@@ -9,9 +9,9 @@ use serde::Deserialize;
 pub struct SandboxSettings {
     /// `None` if this source does not set it.
     pub mode: Option<SandboxMode>,
-    /// Where the agent may write, besides its session's directories and the one for temporary
-    /// files. `~/` and a variable may stand first; one that ends with `/` is a directory that is
-    /// made if it is missing.
+    /// Where the agent may write, besides its session's directories and the directory for temporary
+    /// files. A path may begin with `~/` or a variable. If a path ends with `/`, it is a directory,
+    /// which the host creates if it is missing.
     pub writable: Vec<String>,
     /// Paths that the agent may not even read, besides the host's own files.
     pub hidden: Vec<String>,

@@ -1,11 +1,12 @@
-//! `serve_tools`: which agents are told that their client has files and terminals (rule 12.13).
+//! `serve_tools`: to which agents the host says that their client has files and terminals (rule
+//! 12.13).
 
 use serde::{Deserialize, Deserializer, de};
 use wharf_json::Json;
 
 use crate::session::handle::Abilities;
 
-/// Which agents are told that their client has files and terminals.
+/// Decides to which agents the host says that their client has files and terminals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServeTools {
     /// Agents whose client has them. Wharf stands in once that client is gone.

@@ -58,7 +58,7 @@ fn unquote(text: &str) -> String {
     }
 }
 
-/// Returns the value as TOML, or a word for one that may be a secret.
+/// Returns the value as TOML, or a placeholder if it may be a secret.
 pub(crate) fn show_value(key: &ConfigKey, value: &toml::Value) -> String {
     if key.secret { HIDDEN_VALUE.to_owned() } else { value.to_string() }
 }

@@ -1,7 +1,8 @@
-//! Files and directories by a part of their name, for completion in a prompt (rule 17.6).
+//! Finds files and directories by a part of their name, for completion in a prompt (rule 17.6).
 //!
-//! A search walks breadth first, leaves out what ignore files leave out, never follows a link to a
-//! directory, and ends after a short time with what it has found. It runs on a blocking thread.
+//! A search walks breadth first, leaves out everything that ignore files leave out, never follows a
+//! link to a directory, and ends after a short time with the matches so far. It runs on a blocking
+//! thread.
 
 mod ignore_rules;
 mod matching;
@@ -21,7 +22,7 @@ use matching::{BestMatches, FileNameQuery};
 
 /// The time that a search may take.
 const SEARCH_TIMEOUT: Duration = Duration::from_millis(40);
-/// The time after which the caller gets what was found so far, even if the file system hangs.
+/// The time after which the caller gets the matches found so far, even if the file system hangs.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(50);
 /// Entries that one search looks at.
 const MAX_ENTRIES: usize = 200_000;
@@ -241,8 +242,8 @@ fn own_rules(directory: &Path, depth: usize) -> Option<DirectoryRules> {
     (!rules.is_empty()).then_some(DirectoryRules { rules, above: Vec::new(), depth })
 }
 
-/// Returns the rules that a root inherits: those of the directories above it up to the one that
-/// holds the repository.
+/// Returns the rules that a root inherits: those of the directories above it, up to the directory
+/// that holds the repository.
 fn rules_above(root: &Path) -> Vec<Arc<DirectoryRules>> {
     let is_repository = |directory: &Path| directory.join(".git").exists();
     let Some(top) = root.ancestors().take(MAX_PARENTS).position(is_repository) else {

@@ -35,8 +35,8 @@ impl IdHolder {
 }
 
 /// Finds the place of an event id in the deepest object of `_meta.wharf` that the frame has, and
-/// the text to put there. An agent's own `_meta.wharf` has another name by now, so one that is here
-/// is Wharf's. Returns `None` if there is no object to put it into.
+/// the text to put there. A `_meta.wharf` in the frame is Wharf's, since an agent's own has another
+/// name by now. Returns `None` if the frame has no object to put the id into.
 pub fn place_event_id(frame: &[u8], holder: IdHolder, id: EventId) -> Option<(Span, String)> {
     let body = Json::parse(frame)
         .ok()?

@@ -63,7 +63,7 @@ pub struct Envelope<'a> {
 }
 
 impl Envelope<'_> {
-    /// Returns the id as JSON text, and `null` for a frame that has none. `frame` is the one that
+    /// Returns the id as JSON text, and `null` for a frame without an id. `frame` is the frame that
     /// was scanned.
     pub fn id_text<'f>(&self, frame: &'f [u8]) -> &'f [u8] {
         self.id.clone().map_or(b"null", |span| &frame[span])
@@ -74,7 +74,7 @@ impl Envelope<'_> {
         self.id.clone().map_or(Bytes::from_static(b"null"), |span| frame.slice(span))
     }
 
-    /// Returns the id as a number, if it is one that Wharf can have given.
+    /// Returns the id as a number, if it is a number that Wharf can have given.
     pub fn id_number(&self, frame: &[u8]) -> Option<u64> {
         Json::parse(self.id_text(frame)).ok()?.id_number()
     }
@@ -111,7 +111,8 @@ pub fn scan(frame: &[u8]) -> Result<Envelope<'_>, ScanError> {
     found.envelope()
 }
 
-/// Tells JSON that is no message (a list, a number, a second `id`) from text that is not JSON.
+/// Distinguishes JSON that is not a message (a list, a number, a second `id`) from text that is not
+/// JSON.
 fn classify_error(frame: &[u8], error: &serde_json::Error) -> ScanError {
     match Json::parse(frame) {
         Ok(json) if json.kind() == Kind::List => ScanError::Batch,

@@ -21,8 +21,8 @@ pub fn splice(frame: &[u8], parts: &mut [(Span, &[u8])]) -> Vec<u8> {
 }
 
 /// Finds the place in `frame` where a member (JSON text) becomes the first of `object`, which is a
-/// part of the frame. Returns it with the text to put there. `None` if `object` is no object of the
-/// frame.
+/// part of the frame. Returns it with the text to put there. Returns `None` if `object` is not a
+/// JSON object, or does not lie in the frame.
 pub fn first_member(frame: &[u8], object: Json<'_>, mut member: String) -> Option<(Span, String)> {
     let at = object.span_in(frame).filter(|_| object.is_object())?.start + 1;
     if object.members().next().is_some() {

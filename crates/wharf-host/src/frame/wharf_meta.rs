@@ -1,6 +1,6 @@
-//! Keeps the `_meta` of an agent's message free for what only Wharf may write, the event id (rule
+//! Keeps the `_meta` of an agent's message free for the event id, which only Wharf may write (rule
 //! 12.11): an agent's own `_meta.wharf` gets another name, and a `_meta` that cannot hold an event
-//! id moves into one that can.
+//! id moves into an object that can.
 
 use bytes::Bytes;
 use wharf_json::{Json, Kind, ReadError};
@@ -30,8 +30,8 @@ pub fn rename_wharf_meta(frame: &[u8]) -> Result<Bytes, ReadError> {
 /// The objects of a message whose `_meta` holds its event id.
 const ID_HOLDERS: [&str; 2] = ["params", "result"];
 
-/// Returns the frame with a `_meta` that is an object where it has one that is none or stands
-/// twice. The odd value, or the list of both, is its member `wharf.agentMeta`.
+/// Returns the frame with an object as its `_meta`, if its `_meta` is not an object or stands
+/// twice. The odd value, or the list of both, becomes the member `wharf.agentMeta` of that object.
 pub fn wrap_odd_meta(frame: &[u8]) -> Result<Bytes, ReadError> {
     let mut text = Json::parse(frame)?.raw().to_owned();
     for holder in ID_HOLDERS {

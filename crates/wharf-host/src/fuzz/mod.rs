@@ -95,8 +95,8 @@ pub fn readers(data: &[u8]) {
     }
 }
 
-/// Panics if an event comes back with this frame, although it is no JSON. Without control bytes
-/// around it, it may be some.
+/// Panics if an event comes back with this frame although the frame is not JSON. Does not check a
+/// frame that has become JSON without the control bytes around it.
 fn expect_refused_by_codec(line: Bytes) {
     if Json::parse(&line).is_ok() {
         return;

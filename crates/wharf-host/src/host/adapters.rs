@@ -81,7 +81,8 @@ fn to_known_agent(answer: &InitializeResponse) -> KnownAgent {
 
 impl Inner {
     /// Runs the manifest's command, without a shell, under a keeper and in the sandbox of the
-    /// agent: that one may have written the program. What it printed, or why nothing.
+    /// agent, since the agent may have written the program. Returns the output of the program, or
+    /// why it has none.
     async fn ask_version(&self, slug: &str, check: &VersionCheck) -> Result<String, String> {
         let limit = check.timeout().min(MAX_VERSION_WAIT);
         let agent = self.agent(slug, None, &BTreeMap::new());
@@ -99,8 +100,8 @@ impl Inner {
             sandbox: agent.map_or_else(|_| self.config.sandbox.clone(), |agent| agent.sandbox),
         };
         let sandbox = self.config.profile(&asked, Vec::new()).map_err(|error| error.to_string())?;
-        // Where a program finds no settings of another's; one that is confined could not even look
-        // around there.
+        // A program finds no other program's settings in the state directory. A confined program
+        // could not even look around there, so it runs in the directory for temporary files.
         let cwd =
             if sandbox.is_some() { std::env::temp_dir() } else { self.config.state_dir.clone() };
         let launch = Launch { sandbox, ..self.launch(&asked, None, cwd, &BTreeMap::new()) };

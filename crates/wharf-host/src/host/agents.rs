@@ -21,7 +21,7 @@ use crate::ids::random_text;
 const URL_VARIABLE: &str = "WHARF_URL";
 const STATE_DIR: &str = "WHARF_STATE_DIR";
 
-/// The agents' processes, their tokens, and what is known of their programs.
+/// Holds the agents' processes, their tokens, and the facts that the host knows of their programs.
 #[derive(Debug)]
 pub(crate) struct AgentProcesses {
     records: ProcessRecords,
@@ -159,7 +159,7 @@ impl Host {
         self.inner.agents.url.send_replace(url.into());
     }
 
-    /// Done once it is known where the host is reached; at once if nobody will say.
+    /// Waits until the address of the host is known. Returns at once if no server will announce it.
     pub(super) async fn announced(&self) {
         if self.inner.config.serves {
             let _ = self.inner.agents.url.subscribe().wait_for(|url| !url.is_empty()).await;

@@ -41,8 +41,8 @@ pub struct NewSessionRequest {
     pub sender: Option<Sender>,
     /// The `session/new` request as it goes to the agent.
     pub frame: Raw,
-    /// The JSON of the client's `clientCapabilities`, as far as its agents may be told of them;
-    /// `serve_tools` decides on files and terminals.
+    /// The JSON of the client's `clientCapabilities`, as far as the host may pass them on to its
+    /// agents; `serve_tools` decides on files and terminals.
     pub capabilities: String,
     /// An agent that has been greeted already, with this `env`.
     pub spare: Option<PrestartedAgent>,

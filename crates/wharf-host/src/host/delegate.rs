@@ -1,5 +1,5 @@
-//! An agent that starts others: what it may, decided here before anything is made; and what becomes
-//! of its children.
+//! Decides which sessions an agent may start, before the host creates anything, and what becomes of
+//! these children.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::descriptor::Descriptor;
 use crate::session::handle::{CallError, SessionHandle};
 use crate::workspaces::SpawnLocation;
 
-/// Why an agent may not have this child. Nothing was made.
+/// Says why an agent may not have this child. The host has not created anything.
 #[derive(Debug, thiserror::Error)]
 pub enum DelegationError {
     #[error(
@@ -47,7 +47,7 @@ impl DelegationError {
     }
 }
 
-/// Where a child runs and what it descends from.
+/// Says where a child runs and which sessions it descends from.
 pub(super) struct Child {
     pub(super) place: SpawnLocation,
     pub(super) directories: Vec<PathBuf>,
@@ -103,7 +103,8 @@ impl Inner {
         if is == *was { Ok(is) } else { Err(outside().into()) }
     }
 
-    /// Is there room for one more child, besides this one that there may be already?
+    /// Fails if `parent` has `max_children` living children. `besides` is not counted, since it may
+    /// be one of them.
     fn room_for(
         &self,
         parent: &SessionId,

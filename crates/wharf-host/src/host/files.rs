@@ -1,4 +1,5 @@
-//! Files beneath the directories of a session, or of one that is about to be started (rule 17.6).
+//! Finds files beneath the directories of a session, or of a session that is about to be started
+//! (rule 17.6).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

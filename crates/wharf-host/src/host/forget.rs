@@ -13,7 +13,7 @@ use crate::registry::KnownSession;
 use crate::session::{AgentDelete, DeleteCondition};
 use crate::workspaces::DirectoryScope;
 
-/// The start parameters that a client sends anew when it brings a session back.
+/// The start parameters that a client sends again when it brings a session back.
 #[derive(Clone, Debug)]
 pub struct Renewal<'a> {
     /// Its `session/load` or `session/resume`.
@@ -25,15 +25,15 @@ pub struct Renewal<'a> {
 }
 
 impl Host {
-    /// Ends the session if it runs, has its agent delete its own copy, and deletes the log and what
-    /// is beside it. `None` if there was no such session.
+    /// Ends the session if it runs, has its agent delete its own copy, and deletes the log and the
+    /// files beside it. Returns `None` if there was no such session.
     pub async fn forget(&self, id: &SessionId) -> Result<Option<AgentDelete>, OpenError> {
         self.forget_when(id, DeleteCondition::Always).await
     }
 
-    /// Does the same for a session that nobody uses. Returns `None` also if the session is in use:
-    /// its task decides that, so that a session which comes into use at this moment is kept (rule
-    /// 2.12).
+    /// Does the same for a session that is not in use. Returns `None` also if the session is in
+    /// use: its task decides that, so that a session which comes into use at this moment is kept
+    /// (rule 2.12).
     pub(super) async fn forget_unused(
         &self,
         id: &SessionId,
@@ -79,9 +79,9 @@ impl Host {
         Err(OpenError::Unreadable { id: id.clone(), why })
     }
 
-    /// Takes a session that has no task off the list, so that it is not opened any more. `None` if
-    /// it has one, because somebody opened it meanwhile. Nothing is waited for under the lock:
-    /// others open their sessions.
+    /// Takes a session that has no task off the list, so that it is not opened any more. Returns
+    /// `None` if it has a task, because a caller opened it meanwhile. Does not wait for anything
+    /// under the lock, since others open their sessions.
     async fn take_ended(&self, id: &SessionId) -> Option<LogId> {
         let _one = self.inner.locks.opening.lock().await;
         let log_id = match self.inner.registry.get(id) {
@@ -96,8 +96,8 @@ impl Host {
         Some(log_id)
     }
 
-    /// Takes over start parameters that a client sends anew for a session that is not running. The
-    /// error: it may not name these directories.
+    /// Takes over start parameters that a client sends again for a session that is not running.
+    /// Fails if the client may not name these directories.
     pub fn renew(&self, id: &SessionId, renewal: &Renewal<'_>) -> Result<(), CreateError> {
         let (log_id, known) = match self.inner.registry.get(id) {
             Some(KnownSession::Live(handle)) if handle.descriptor().status.is_alive() => {
@@ -133,8 +133,8 @@ impl Host {
 const COLD_DELETE_WITHIN: std::time::Duration = std::time::Duration::from_secs(30);
 
 impl Inner {
-    /// Has an agent delete its own copy of a session that does not run: any process of that
-    /// adapter, else one that is started for it (rule 12.7).
+    /// Has an agent delete its own copy of a session that does not run. Asks any process of that
+    /// adapter, else starts a process for it (rule 12.7).
     pub(crate) async fn delete_agent_copy(&self, log_id: &LogId, state: &State) -> AgentDelete {
         let Some(agent_session) = &state.agent_session else { return AgentDelete::NotNeeded };
         let work = async {

@@ -56,7 +56,8 @@ pub struct ForkRequest {
     pub directory_scope: DirectoryScope,
     /// A repeated request with the same key (of the same token) is the same session.
     pub key: Option<String>,
-    /// The caller goes on to wait for the agent, and is told at once if it does not start.
+    /// Whether the caller goes on to wait for the agent. Then it learns at once if the agent does
+    /// not start.
     pub caller_waits: bool,
 }
 
@@ -65,7 +66,7 @@ pub struct ForkRequest {
 pub struct ForkClient {
     /// Its `session/fork` request.
     pub frame: Bytes,
-    /// The JSON of its `clientCapabilities`, as its agents are told of them.
+    /// The JSON of its `clientCapabilities`, as the host passes them on to its agents.
     pub capabilities: String,
     pub env: BTreeMap<String, String>,
     /// An agent that has been greeted already, with this `env`.

@@ -1,9 +1,9 @@
-//! The answers of agents to `initialize`, so that a client that only joins a session starts nothing
-//! (rules 3.2, 12.8).
+//! Remembers the answers of agents to `initialize`, so that the host does not start an agent for a
+//! client that only joins a session (rules 3.2, 12.8).
 //!
-//! An answer belongs to the program that gave it, to its command, to the environment that was
-//! passed and to the capabilities that were told. They are kept in a private file as hashes and
-//! answers, and outlive the host.
+//! An answer belongs to the program that gave it, to its command, to the environment that the host
+//! passed on and to the capabilities that it sent. The cache keeps hashes of these with the answers
+//! in a private file, which outlives the host.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -58,7 +58,7 @@ pub(crate) struct CacheKey {
     program: String,
     /// A new version of the agent would change neither the program nor its script.
     unchecked: bool,
-    /// The agent was told that its client can do logins in a terminal.
+    /// The host said to the agent that its client can do logins in a terminal.
     terminal_auth: bool,
 }
 
@@ -82,7 +82,7 @@ struct File {
 }
 
 impl InitializeCache {
-    /// Reads the file; one that is missing or damaged counts as empty.
+    /// Reads the file. A missing or damaged file counts as empty.
     pub(super) fn load(path: PathBuf, salt: &str) -> Self {
         let file: Option<File> =
             std::fs::read(&path).ok().and_then(|text| wharf_json::read_own(&text).ok());
@@ -207,8 +207,8 @@ impl Entry {
     }
 }
 
-/// Returns the script that an interpreter is told to run, and whether a new version of the agent
-/// would go unnoticed: the command fetches it, or names no file that would change.
+/// Returns the script that the command gives to an interpreter, and whether a new version of the
+/// agent would go unnoticed: the command fetches the agent, or names no file that would change.
 fn script_of(command: &[String], cwd: Option<&Path>) -> (Option<PathBuf>, bool) {
     let Some((program, arguments)) = command.split_first() else { return (None, false) };
     let name = Path::new(program)

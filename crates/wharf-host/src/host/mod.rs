@@ -197,9 +197,9 @@ impl Host {
         self.inner.registry.watch_changes()
     }
 
-    /// The session that an amux client means by this name (rule 9.1): the newest of that name,
-    /// unless it is over for good or a user killed it. Then the name is free for a new one. What is
-    /// not in the caller's sight does not count.
+    /// Returns the session that an amux client means by this name (rule 9.1): the newest session of
+    /// that name, unless it is over for good or a user killed it. Then the name is free for a new
+    /// session. Sessions outside of the caller's sight do not count.
     pub fn named(
         &self,
         name: &str,
@@ -207,7 +207,8 @@ impl Host {
     ) -> Option<Arc<Descriptor>> {
         let mut known = self.descriptors();
         known.retain(|known| known.name.as_deref() == Some(name) && in_sight(known));
-        // Not by id alone: one that an agent was started with may be older than its session.
+        // The id alone does not decide: the id of a session that got a prestarted agent may be
+        // older than the session.
         let newest = known
             .into_iter()
             .max_by(|a, b| (&a.started_at, &a.id).cmp(&(&b.started_at, &b.id)))?;
@@ -248,8 +249,8 @@ impl Host {
     }
 
     /// Returns true if this caller is attached to the session as an observer and not as a
-    /// controller, on whichever connection. Nobody is attached to a session that is not loaded, or
-    /// whose task is gone.
+    /// controller, on whichever connection. Returns false for a session that is not loaded, or
+    /// whose task is gone: no caller is attached to it.
     pub async fn is_observer(&self, id: &SessionId, caller: Sender) -> bool {
         match self.inner.registry.get(id) {
             Some(KnownSession::Live(handle)) => {
@@ -294,7 +295,7 @@ impl Host {
     }
 
     /// Returns an answer that the adapter's agent gave to some client; starts nothing. Only the
-    /// program counts that the host itself would find: one that a caller brought along by its
+    /// program counts that the host itself would find: a program that a caller brought along by its
     /// `PATH` speaks for that caller alone.
     pub fn introduced(&self, adapter: &str) -> Option<InitializeResponse> {
         self.inner.introduced(adapter)
@@ -325,7 +326,8 @@ impl Host {
     /// No new work, agents ended, logs synced.
     pub async fn shut_down(&self) {
         self.stop_sessions(|handle| async move { handle.shut_down().await }).await;
-        // Agents without a session, and what was started meanwhile. Each of them has its deadline.
+        // Ends agents without a session, and agents that were started meanwhile. Each of them has
+        // its deadline.
         self.inner.agents.records().end_all().await;
         self.finish_files().await;
     }
@@ -399,9 +401,9 @@ impl Inner {
         self.config.adapters().find(adapter, mode, options)
     }
 
-    /// How to start the agent of a session (or of none) in `cwd`, without a sandbox, with what it
-    /// gets of its caller's environment. What the adapter itself sets counts before that: a mode
-    /// may be made of it.
+    /// Returns how to start the agent of a session (or an agent without a session) in `cwd`,
+    /// without a sandbox. `env` is the part of its caller's environment that the agent gets. The
+    /// variables of the adapter override it, since a mode may consist of them.
     pub(crate) fn launch(
         &self,
         agent: &Launchable,

@@ -14,7 +14,7 @@ use super::Inner;
 /// A process that changes modes again and again is answered this often: well within the second that
 /// is promised.
 const REPAIR_EVERY: Duration = Duration::from_millis(200);
-/// The same for what is said about one path.
+/// How often the host reports repairs of one path at most.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 /// How often all modes are looked at where the kernel gives no watch.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -28,8 +28,8 @@ struct Repair {
     was: u32,
 }
 
-/// Puts the modes of the state directory and of what is in it back, before anything in it is read.
-/// Fails only if the directory itself cannot be made private.
+/// Puts the modes of the state directory and of its contents back, before the host reads any of
+/// them. Fails only if the directory itself cannot be made private.
 pub(super) fn repair_at_start(root: &Path) -> io::Result<()> {
     // The directory may be named by a link.
     let root = root.canonicalize()?;
@@ -257,7 +257,8 @@ mod linux {
             }
         }
 
-        /// Watches these directories and no others. What is in a new one is looked at once.
+        /// Watches these directories and no others. Looks at the contents of a new directory at
+        /// once.
         fn watch_only(&mut self, wanted: &HashSet<PathBuf>, keeper: &mut Keeper) {
             let inotify = self.inotify.get_ref();
             self.directories.retain(|watch, dir| {

@@ -42,8 +42,9 @@ impl PrestartedAgent {
         Ok(answer)
     }
 
-    /// Is it as good as one that is started in `cwd`? Agents read settings where they are started,
-    /// so one that was started elsewhere is not, unless its client is logged in there.
+    /// Returns true if it is as good as an agent that is started in `cwd`. Agents read settings
+    /// where they are started, so an agent that was started elsewhere is not as good, unless its
+    /// client is logged in there.
     pub fn can_serve(&self, cwd: &Path) -> bool {
         let real = |path: &Path| path.canonicalize().ok();
         self.asked || self.cwd == cwd || real(&self.cwd).is_some_and(|own| real(cwd) == Some(own))
@@ -51,8 +52,8 @@ impl PrestartedAgent {
 }
 
 impl Host {
-    /// Starts and greets an agent of the adapter where its session will probably be; if nobody
-    /// knows, where the host is.
+    /// Starts and greets an agent of the adapter where its session will probably be; if that is not
+    /// known, in the working directory of the host.
     pub async fn spare(
         &self,
         adapter: &str,
@@ -100,8 +101,9 @@ impl Host {
 }
 
 impl Inner {
-    /// Its rights: those of a session in `cwd`, so that it can be used for one; where nobody named
-    /// that, or the sandbox cannot open it, none of a session's.
+    /// Returns the sandbox of a prestarted agent: that of a session in `cwd`, so that a session
+    /// there can use the agent. If the caller named no `cwd`, or if the sandbox cannot open it, the
+    /// agent gets no session's directories.
     fn spare_profile(
         &self,
         agent: &Launchable,

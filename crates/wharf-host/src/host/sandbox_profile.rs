@@ -1,5 +1,5 @@
-//! Which sandbox a process of an adapter gets: derived anew at every start, from the settings and
-//! the session's directories.
+//! Decides which sandbox a process of an adapter gets: derives it at every start from the settings
+//! and the session's directories.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;
@@ -142,7 +142,8 @@ pub(super) fn named(
     }
 }
 
-/// A session's directories, with what they were when it was made.
+/// Returns a session's directories, each with the path that it resolved to when it was named, if
+/// that is known.
 pub(super) fn roots(
     cwd: &Path,
     more: Vec<PathBuf>,

@@ -39,7 +39,8 @@ pub struct SpawnRequest {
     pub directory_scope: DirectoryScope,
     /// The session whose agent asks: it may do so only as `[delegation]` says.
     pub parent: Option<SessionId>,
-    /// The caller goes on to wait for the agent, and is told at once if it does not start.
+    /// Whether the caller goes on to wait for the agent. Then it learns at once if the agent does
+    /// not start.
     pub caller_waits: bool,
 }
 
@@ -140,8 +141,8 @@ impl Host {
         match &request.parent {
             Some(parent) => {
                 let child = self.inner.child(parent, request)?;
-                // Where its parent is it may be too, registered or not. It gets nothing of its
-                // parent's environment.
+                // A child may be wherever its parent is, whether or not a workspace is registered
+                // there. It does not get its parent's environment.
                 (request.directory_scope, request.additional_directories) =
                     (DirectoryScope::Anywhere, child.directories);
                 request.env.clear();

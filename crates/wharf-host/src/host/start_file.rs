@@ -48,10 +48,10 @@ pub(crate) struct StartInputs {
 }
 
 impl StartInputs {
-    /// The directories besides cwd that the `session/new` names.
+    /// Returns the directories besides cwd that the `session/new` names.
     ///
-    /// The error: it cannot be told, so it must not be taken for none. Only this member is read,
-    /// however odd or deep the rest is, and one that is there twice is refused.
+    /// Fails if the list cannot be read, since it must not count as empty then. Reads only this
+    /// member, however odd or deep the rest is, and refuses a request that has the member twice.
     pub(crate) fn directories(frame: &[u8]) -> Result<Vec<PathBuf>, CreateError> {
         #[derive(Deserialize)]
         struct Request {
@@ -106,9 +106,9 @@ impl Inner {
 }
 
 impl Inner {
-    /// Returns the `clientCapabilities` for an agent that is started now, and records what a client
-    /// brings. `starter`: whether a caller waits for the start, and what it can do if it is an ACP
-    /// client.
+    /// Returns the `clientCapabilities` for an agent that is started now, and records those that a
+    /// client brings. `starter` says whether a caller waits for the start, and which abilities the
+    /// caller has if it is an ACP client.
     pub(crate) fn capabilities_for_start(
         &self,
         log_id: &LogId,
@@ -129,8 +129,9 @@ impl Inner {
             .advertise(&inputs.capabilities, starter.map(Option::unwrap_or_default))
     }
 
-    /// Takes over what a client that brings the session back sends anew: MCP servers and
-    /// directories. An empty list is what clients send that know of none; it changes nothing.
+    /// Takes over the MCP servers, directories and variables that a client sends when it brings the
+    /// session back. An empty list changes nothing, since clients that do not know the list send an
+    /// empty one.
     pub(crate) fn renew_start_inputs(
         &self,
         log_id: &LogId,
@@ -184,8 +185,8 @@ impl Inner {
     }
 }
 
-/// Returns the `session/new` that is kept with a list that the client sends anew, byte for byte
-/// elsewhere; `None` if that says nothing new.
+/// Returns the kept `session/new` with the list that the client sends again, and every other byte
+/// unchanged. Returns `None` if the client's list says nothing new.
 fn renewed(given: &[u8], kept: &str, member: &str) -> Result<Option<String>, ReadError> {
     let path = ["params", member];
     let Some(new) = Json::parse(given)?.at(&path)?.filter(|list| list.items().next().is_some())

@@ -95,7 +95,7 @@ impl Host {
         }
         let mut agents = ask_keepers(left, &records);
         records.remove_unfinished_outputs().map_err(|error| unusable(&error))?;
-        // After the keepers: one that ends meanwhile leaves its output first.
+        // This comes after the keepers: a keeper that ends meanwhile leaves its output first.
         agents.extend(find_ended_agents(&records).map_err(|error| unusable(&error))?);
         let engine = match engine {
             Some(engine) => engine,
@@ -266,8 +266,9 @@ const RETURN_RETRY_AFTER: std::time::Duration = std::time::Duration::from_secs(2
 const WATCHED_FOR: std::time::Duration = std::time::Duration::from_secs(10);
 
 impl Inner {
-    /// Makes every log known. One that the index knows whole and ended is only listed; any other is
-    /// read, and if it was alive when its host died, it is given its end now (rule 2.7).
+    /// Makes every log known. If the index knows a log whole and ended, the host only lists it. The
+    /// host reads any other log, and if its session was alive when its host died, the session gets
+    /// its end now (rule 2.7), unless this host can take its agent over.
     fn reconcile(
         self: &Arc<Self>,
         index: &dyn Index,
@@ -588,16 +589,16 @@ impl Inner {
         }
     }
 
-    /// Is there nothing but an empty log, of a session that nobody was told of? Any trace of damage
-    /// would be beside it.
+    /// Returns true if a session has only an empty log, so that no client has heard of it. Any
+    /// trace of damage would be beside that log.
     fn was_never_begun(&self, log_id: &LogId) -> bool {
         let files = std::fs::read_dir(self.session_dir(log_id).join("log")).map(Iterator::count);
         let empty = |log: Arc<dyn Log>| log.head().seq == 0 && log.mended().torn_bytes == 0;
         files.is_ok_and(|count| count == 1) && self.storage.engine().open(log_id).is_ok_and(empty)
     }
 
-    /// Makes a session known that needs no task, since it has had its end. What the index has to be
-    /// told of it.
+    /// Makes a session known that needs no task, since it has had its end. Returns its row for the
+    /// index.
     pub(super) fn list(
         &self,
         shared: &Shared,

@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Why the storage cannot be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageFault {
-    /// There is no space.
+    /// No space is left.
     Full,
     /// The state directory was deleted, moved or replaced.
     Gone,

@@ -1,4 +1,4 @@
-//! Forgets sessions by themselves: ended ones that `[retention]` does not keep (rule 2.12), and
+//! Forgets sessions by itself: ended sessions that `[retention]` does not keep (rule 2.12), and
 //! sessions that were never prompted (rule 2.13). The choice is a pure function of the descriptors.
 
 use std::collections::{BTreeMap, HashSet};
@@ -74,8 +74,8 @@ fn sweep_interval(config: &Config) -> Duration {
     share.clamp(MIN_SWEEP_INTERVAL, MAX_SWEEP_INTERVAL)
 }
 
-/// Forgets one session after the other. Each choice is made anew, since sessions and settings
-/// change while others are forgotten. `reported` holds those that a dry run has told of.
+/// Forgets one session after the other. Chooses again for each, since sessions and settings change
+/// while others are forgotten. `reported` holds the sessions that a dry run has logged.
 async fn sweep_once(host: &Weak<Inner>, reported: &mut HashSet<SessionId>) {
     let Some(inner) = host.upgrade() else { return };
     let host = Host::from_inner(inner);

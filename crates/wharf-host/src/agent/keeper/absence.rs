@@ -52,7 +52,7 @@ impl KeptAgent {
         Some(Self { order, files, listener })
     }
 
-    /// Lets the agent see the end of its stdin. The next host finds a pipe that nobody reads.
+    /// Lets the agent see the end of its stdin. The next host gets a pipe without a reader.
     pub(super) fn close_stdin(&mut self) {
         if let Ok((_, unread)) = io::pipe() {
             self.files.stdin = unread.into();
@@ -131,7 +131,7 @@ impl Absence {
         }
     }
 
-    /// Returns true once nothing is kept for a host any more.
+    /// Returns true once the keeper does not keep anything for a host any more.
     pub(super) const fn is_settled(&self) -> bool {
         self.is_settled
     }
@@ -146,9 +146,9 @@ impl Absence {
         (self.is_over && !self.is_settled).then_some(self.next_save)
     }
 
-    /// Writes the output of the agent, which has ended, to the disk for the next host. If there is
-    /// no space it is tried again later; a host that comes before takes the output from the keeper.
-    /// `exit` is unset if the keeper has ended the agent.
+    /// Writes the output of the agent, which has ended, to the disk for the next host. If that
+    /// fails, as on a full disk, the keeper tries again later; a host that comes before then takes
+    /// the output from the keeper. `exit` is unset if the keeper has ended the agent.
     pub(super) fn save(&mut self, kept: &KeptAgent, exit: Option<ExitStatus>, now: Instant) {
         self.drain(kept);
         let stderr: Vec<u8> = self.stderr.iter().copied().collect();
@@ -230,8 +230,8 @@ impl Absence {
         }
     }
 
-    /// Hands the agent over to the next host, with reports of what has become of it. A host learns
-    /// all of it at once.
+    /// Hands the agent over to the next host, and sends all reports about the agent with it, so
+    /// that the host learns everything at once.
     pub(super) fn greet(
         &self,
         kept: &KeptAgent,

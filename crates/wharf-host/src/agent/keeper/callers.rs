@@ -12,8 +12,8 @@ use super::host_check::{check_hello, check_process};
 /// very busy.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_HELLO_BYTES: usize = 256;
-/// The callers that are read at once. For one more, the one that has been silent for longest is
-/// refused.
+/// How many callers the keeper reads at once. When one more calls, the keeper refuses the caller
+/// that has been silent for longest.
 const MAX_CALLERS: usize = 32;
 /// How long no caller is accepted after that has failed, as without open files. Until then the
 /// socket would wake the keeper all the time.
@@ -23,7 +23,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) enum CallerVerdict {
     Host(UnixStream),
-    /// The pid of a process that is no host.
+    /// The pid of a process that is not a host.
     Refused(u32),
 }
 
@@ -92,7 +92,7 @@ impl Callers {
         verdicts
     }
 
-    /// Reads what the callers have said. A host is one that has said hello with this secret.
+    /// Reads from the callers. A caller is a host if it has said hello with this secret.
     pub(super) fn read(&mut self, secret: &str, now: Instant) -> Vec<CallerVerdict> {
         self.accepts_again_at.take_if(|at| *at <= now);
         let mut verdicts = Vec::new();

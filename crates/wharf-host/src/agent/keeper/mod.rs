@@ -38,14 +38,14 @@ use protocol::{
 
 /// How long a tree has between SIGTERM and SIGKILL when the session is ended (rule 2.2).
 pub(super) const END_GRACE: Duration = Duration::from_secs(5);
-/// The same for what an agent leaves behind when it exits by itself: its work is done, nobody waits
-/// for more.
+/// The same for the processes that an agent leaves behind when it exits by itself: its work is
+/// done, and no caller waits for more.
 pub(super) const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
 /// How often SIGKILL is repeated: a process may fork while it is being killed.
 const FIRST_KILL_INTERVAL: Duration = Duration::from_millis(20);
 /// A process that cannot be killed must not keep the keeper busy.
 const MAX_KILL_INTERVAL: Duration = Duration::from_secs(1);
-/// The refused callers that the next host is told of. More of them say nothing new.
+/// How many refused callers the keeper reports to the next host. More of them say nothing new.
 const MAX_REFUSED_CALLERS: usize = 16;
 
 /// Runs the keeper; `args` are those after `__keeper`.
@@ -190,8 +190,8 @@ impl Keeper {
             .map_or(ExitCode::from(1), |code| ExitCode::from((code & 0xff) as u8))
     }
 
-    /// The exit of a kept agent is told to a host before the keeper goes. If none has come in time,
-    /// it is on the disk.
+    /// Returns true once the keeper can end. It first reports the exit of a kept agent to a host.
+    /// If no host has come in time, the exit is on the disk.
     fn is_done(&self) -> bool {
         let is_awaited = self.kept.is_some() && !self.is_forgotten;
         self.tree == Tree::Gone
@@ -253,7 +253,7 @@ impl Keeper {
             .min()
     }
 
-    /// Does what is due by now.
+    /// Does everything that is due by now.
     fn keep_time(&mut self) {
         let now = Instant::now();
         if let Tree::Ending { kill_at } = self.tree
@@ -403,7 +403,7 @@ impl Keeper {
     }
 }
 
-/// The things that a host is told of an agent which it takes over.
+/// Holds the facts that the keeper reports to a host which takes an agent over.
 #[derive(Clone, Copy, Debug)]
 struct AgentFate {
     agent: u32,

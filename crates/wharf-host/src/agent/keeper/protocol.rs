@@ -48,9 +48,9 @@ pub(crate) const EXITED: &str = "exited";
 pub(crate) const SIGNALLED: &str = "signalled";
 /// The keeper has ended the agent, or is about to, because no host came in time.
 pub(crate) const LACKED_HOST: &str = "lacked-host";
-/// Nothing is left of the tree.
+/// The whole tree is gone.
 pub(crate) const GONE: &str = "gone";
-/// `intruder PID`: a process that is no host has called the keeper, and was refused.
+/// `intruder PID`: a process that is not a host has called the keeper, which refused it.
 pub(crate) const INTRUDER: &str = "intruder";
 
 /// The most files that come with one message.
@@ -129,7 +129,8 @@ pub(crate) struct LineReceiver {
 }
 
 impl LineReceiver {
-    /// Reads what has come. Returns false at the end.
+    /// Reads the bytes and files that have come. Returns false at the end, or if too many bytes
+    /// were not taken.
     pub(crate) fn receive(&mut self, socket: impl AsFd) -> io::Result<bool> {
         let mut bytes = [0; READ_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))];
