@@ -1,9 +1,9 @@
 //! The built-in demo agent: an ordinary ACP v1 agent on stdin and stdout, deterministic, without a
 //! model or a network.
 //!
-//! It knows nothing of Wharf and starts no processes; it is a crate of its own so that it cannot
-//! come to depend on the host. [`wire`], [`turn`] and [`burst`] are public for other small agents
-//! to build on.
+//! The agent does not know Wharf and starts no processes. It has its own crate so that it cannot
+//! come to depend on the host. [`wire`], [`turn`] and [`burst`] are public so that other small
+//! agents can build on them.
 #![expect(clippy::disallowed_methods, reason = "an agent reads as agents do")]
 
 mod agent;

@@ -135,7 +135,7 @@ pub(crate) fn make_edit(
     let asks = talk.with_session(|session| session.settings.asks_first() && !session.always);
     let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let title = format!("Edit {name}");
-    // The diff comes before the question: a person should see what they allow.
+    // The diff comes before the question, so that the person sees the change before allowing it.
     let diff = json!({ "type": "diff", "path": path, "oldText": old, "newText": new });
     let locations = json!([{ "path": path, "line": line }]);
     let more = json!({ "locations": locations, "rawInput": { "path": path }, "content": [diff] });

@@ -33,7 +33,7 @@ pub(crate) struct DemoSettings {
 const PACE_VARIABLE: &str = "WHARF_DEMO_PACE";
 
 impl DemoSettings {
-    /// Returns the settings of a new session. An unknown pace in `WHARF_DEMO_PACE` counts as none.
+    /// Returns the settings of a new session. Ignores an unknown pace in `WHARF_DEMO_PACE`.
     pub(crate) fn for_new_session() -> Self {
         let mut settings = Self {
             mode: MODE_CHOICES[0].0,

@@ -1,7 +1,7 @@
 //! The tour: one turn with everything that a session can show, in about fifteen seconds at the
 //! natural pace.
 //!
-//! Nothing is read, run or written: the file, the tests and the edit are pretended.
+//! The agent reads, runs and writes nothing: it only pretends the file, the tests and the edit.
 
 use std::path::Path;
 

@@ -29,7 +29,7 @@ pub enum PromptSignal {
     Withdraw,
     /// A newer prompt takes over.
     Supersede,
-    /// The event that the turn was told to wait for has happened.
+    /// The event that the turn waits for has happened.
     Go,
     /// The other side settled the request with this id.
     Answer { id: Value, answer: RpcResult },

@@ -10,7 +10,8 @@ use crate::text::{TextChunk, reads_as, unescape};
 use crate::walk::{Entries, Entry, skip_value};
 use crate::{ReadError, number};
 
-/// One JSON value within some text. Cheap to copy; nothing is parsed before it is asked for.
+/// Points to one JSON value within some text. It is cheap to copy, and parses a part of the value
+/// only when the caller asks for that part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Json<'a> {
     /// The text without surrounding whitespace.
@@ -135,9 +136,9 @@ impl<'a> Json<'a> {
         Ok(Some(value))
     }
 
-    /// Follows the first members of these names from object to object. For values that were checked
-    /// for duplicates before: it walks no further than needed. Returns `None` where one is absent
-    /// or null, or a value is no object.
+    /// Follows the first members of these names from object to object. It walks no further than
+    /// needed, so it is only for values that were checked for duplicates before. Returns `None` if
+    /// a member is absent or null, or if a value on the way is not an object.
     pub fn first_at(self, path: &[&str]) -> Option<Self> {
         self.open_at(path).map(OpenValue::close)
     }
@@ -162,8 +163,8 @@ impl<'a> Json<'a> {
         (Self::known(text).kind() != Kind::Null).then_some(OpenValue { text })
     }
 
-    /// Follows members like [`Json::at`], but treats a member of a value that is no object as
-    /// absent. For members that other programs may use in their own way.
+    /// Follows members like [`Json::at`], but treats a member of a value that is not an object as
+    /// absent. This is for members that other programs may use in their own way.
     pub fn seek(self, path: &[&str]) -> Result<Option<Self>, ReadError> {
         match self.at(path) {
             Err(ReadError::WrongKind { .. }) => Ok(None),

@@ -1,8 +1,9 @@
 //! The reader for JSON of other programs: frames of agents and clients.
 //!
-//! It is a crate because it is the only place that may parse a frame: `clippy.toml` forbids
-//! `serde_json::from_*` everywhere else, and every other crate, the core included, may depend on
-//! this one. It knows nothing of ACP. JSON-RPC is in [`rpc`], the one place that writes frames.
+//! This is a separate crate because it is the only place that may parse a frame: `clippy.toml`
+//! forbids `serde_json::from_*` everywhere else, and every other crate, the core included, may
+//! depend on this one. It does not know ACP. JSON-RPC is in [`rpc`], the one place that writes
+//! frames.
 //!
 //! Legal JSON is never treated as absent. Real frames hold numbers beyond `f64` (`1e400`), lone
 //! surrogate escapes (`"\ud83d"`) and nesting of any depth, and `serde_json` refuses the whole

@@ -19,7 +19,8 @@ pub struct NestedMembers<'a, const N: usize, const M: usize> {
     pub members: [Option<Json<'a>>; N],
     /// The member whose own members were asked for. `None` if it is absent or null.
     pub nested: Option<Json<'a>>,
-    /// The members of `nested`: none if it is no object, an error if one of them occurs twice.
+    /// The members of `nested`. All are absent if `nested` is not an object. Holds an error if one
+    /// of them occurs twice.
     pub inner: Result<[Option<Json<'a>>; M], ReadError>,
 }
 
@@ -62,7 +63,7 @@ impl<'a> OpenValue<'a> {
                 }
                 false => skip_value(self.text.as_bytes(), start),
             };
-            // A stray byte of text that is no JSON is skipped.
+            // In text that is not JSON, this skips a stray byte.
             entries.leave(end.max(start + 1).min(self.text.len()));
             let value = Json::known(&self.text[start..end]);
             let twice =

@@ -141,7 +141,7 @@ impl Iterator for Entries<'_> {
     fn next(&mut self) -> Option<Entry> {
         let (key, start) = self.enter()?;
         let end = skip_value(self.text.as_bytes(), start);
-        // A stray byte of text that is no JSON is skipped.
+        // In text that is not JSON, this skips a stray byte.
         self.leave(end.max(start + 1).min(self.text.len()));
         Some(Entry { key, value: start..end })
     }

@@ -28,8 +28,8 @@ pub fn mark_command(command: &mut Command, mark: &Path) {
     command.env(MARK_VARIABLE, mark);
 }
 
-/// Kills the processes that carry this mark, and those below them, whatever their environment.
-/// Returns the ones that are left at the limit.
+/// Kills the processes that carry this mark and all their descendants, whatever their environment.
+/// Fails with the processes that are left at the limit.
 pub fn kill_marked(mark: &Path, limit: Duration) -> Result<(), Vec<u32>> {
     let give_up_at = Instant::now() + limit;
     loop {
@@ -78,7 +78,7 @@ pub fn is_alive(pid: u32) -> bool {
     }
 }
 
-/// Waits until all processes have ended; otherwise returns the ones that still run.
+/// Waits until all processes have ended. Fails with the processes that still run at the limit.
 pub fn wait_gone(pids: &[u32], limit: Duration) -> Result<(), Vec<u32>> {
     let give_up_at = Instant::now() + limit;
     for pid in pids {
@@ -103,7 +103,7 @@ fn wait_for_end(pid: u32, give_up_at: Instant) {
     };
     loop {
         let left = give_up_at.saturating_duration_since(Instant::now());
-        // A limit beyond the kernel's range counts as none.
+        // There is no timeout if the limit is beyond the kernel's range.
         let timeout = Timespec::try_from(left).ok();
         // A signal to the test interrupts the wait, which then begins again.
         if poll(&mut [PollFd::new(&process, PollFlags::IN)], timeout.as_ref()) != Err(Errno::INTR) {

@@ -2,7 +2,7 @@
 
 /// The text is not JSON.
 pub const PARSE_ERROR: i32 = -32700;
-/// The message is not one that the receiver takes.
+/// The receiver does not accept the message.
 pub const INVALID_REQUEST: i32 = -32600;
 /// The receiver does not have this method.
 pub const METHOD_NOT_FOUND: i32 = -32601;

@@ -62,8 +62,8 @@ impl Json<'_> {
     }
 }
 
-/// Returns true if an id (JSON text) that came back is the one that was sent: the same text,
-/// another spelling of the same number, or that number as a string.
+/// Returns true if the returned id (JSON text) is the id that was sent: the same text, another
+/// spelling of the same number, or that number as a string.
 pub fn is_same_id(sent: &[u8], returned: &[u8]) -> bool {
     let number = |id: &[u8]| Json::parse(id).ok().and_then(Json::id_number);
     sent == returned || number(sent).is_some_and(|sent| number(returned) == Some(sent))

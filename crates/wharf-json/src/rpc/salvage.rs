@@ -55,10 +55,10 @@ pub fn salvage_head(head: &[u8]) -> Vec<Salvaged> {
     found
 }
 
-/// Searches `id` and `method` among the outermost members of a line that may be cut off or
+/// Searches for `id` and `method` among the outermost members of a line that may be cut off or
 /// otherwise malformed. Returns one entry for each message of a batch, and for each of several
-/// messages that follow one another without other text. A batch ends at text that is no JSON: what
-/// follows may be an echo for debugging.
+/// messages that follow one another without other text. A batch ends at text that is not JSON,
+/// since the text after it may be an echo for debugging.
 pub fn salvage(line: &[u8]) -> Vec<Salvaged> {
     walk_messages(line, usize::MAX)
 }
@@ -88,9 +88,9 @@ fn walk_messages(line: &[u8], cut: usize) -> Vec<Salvaged> {
     }
 }
 
-/// Returns the place behind the item of a batch that begins at `at` and is no message. Returns
-/// `None` if the item is not JSON, or is not followed by a comma: then no further message of the
-/// batch can be told from other text.
+/// Returns the place behind the batch item that begins at `at` and is not a message. Returns `None`
+/// if the item is not JSON, or if no comma follows it: then further messages of the batch cannot be
+/// distinguished from other text.
 fn skip_batch_item(line: &[u8], at: usize) -> Option<usize> {
     let end = skip_value(line, at);
     let comma = skip_space(line, end);

@@ -35,8 +35,8 @@ fn read_pids(child: &mut Child, count: usize) -> io::Result<Vec<u32>> {
     lines.map(|line| line?.trim().parse().map_err(io::Error::other)).collect()
 }
 
-/// Starts this program again with SIGTERM ignored, which is inherited: there is no safe way to
-/// ignore a signal in the running process.
+/// Starts this program again from a shell that ignores SIGTERM; the program inherits that. A
+/// running process has no safe way to ignore a signal.
 pub(crate) fn restart_ignoring_term(arguments: &[String]) -> io::Error {
     let program = match std::env::current_exe() {
         Ok(program) => program,

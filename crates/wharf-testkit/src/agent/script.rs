@@ -263,7 +263,7 @@ pub(super) fn parse_number<T: std::str::FromStr>(rest: &str, place: usize, defau
         .unwrap_or(default)
 }
 
-/// Returns the update that opens a tool call, or the one that ends it.
+/// Returns the update that opens a tool call or, if `opens` is false, the update that ends it.
 fn tool_update(id: &str, opens: bool) -> Value {
     match opens {
         true => {
