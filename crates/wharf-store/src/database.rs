@@ -1,4 +1,4 @@
-//! Derived SQLite databases: opened, checked, and made anew if they cannot be used.
+//! Opens and checks derived SQLite databases, and creates them again if they cannot be used.
 
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
@@ -29,8 +29,8 @@ enum OpenFailure {
     Failed(StoreError),
 }
 
-/// Opens a database. One that is damaged or of another version is deleted and created again; also
-/// returns whether that was so.
+/// Opens a database. Deletes a database that is damaged or of another version, and creates it
+/// again; the returned flag is true in that case.
 pub(crate) fn open_or_recreate(
     path: &Path,
     schema: &Schema,
@@ -58,7 +58,7 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     // SQLite does not understand the statement: the table or column is missing.
     let foreign = matches!(error, rusqlite::Error::SqlInputError { .. });
     let code = error.sqlite_error_code();
-    // A value of another type than the one that was written.
+    // A stored value has another type than Wharf wrote.
     let unreadable = matches!(
         error,
         rusqlite::Error::InvalidColumnType(..)

@@ -18,7 +18,8 @@ pub enum StoreError {
     Io { what: String, source: io::Error },
     #[error("index: {0}")]
     Index(String),
-    /// The database of transcripts was made anew: rows that were written before are gone.
+    /// The database of transcripts was deleted and created again: rows that were written before are
+    /// gone.
     #[error("the database of transcripts was made anew")]
     Recreated,
 }
@@ -39,10 +40,11 @@ pub enum AppendError {
     /// A newer host owns the log.
     #[error("epoch {ours} is stale: the log is at epoch {current}")]
     StaleEpoch { ours: u64, current: u64 },
-    /// No space. Nothing of the batch is in the log; appends may go on when there is space again.
+    /// No space is left. The log has no record of the batch; appends may go on when there is enough
+    /// space again.
     #[error("no space left for {0}")]
     Full(LogId),
-    /// The file system is read-only. Nothing of the batch is in the log; appends may go on if that
+    /// The file system is read-only. The log has no record of the batch; appends may go on if that
     /// changes.
     #[error("the file system of {0} is read-only")]
     ReadOnly(LogId),

@@ -53,8 +53,8 @@ pub struct FileLease {
     lost_epoch: Option<LostEpoch>,
 }
 
-/// The file with the epoch was missing or damaged, and the epoch was made anew from what the
-/// directory holds.
+/// Says that the file with the epoch was missing or damaged, and that the host recovered the epoch
+/// from the other contents of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostEpoch {
     /// The largest epoch that was found.

@@ -121,8 +121,8 @@ pub trait Log: Send + Sync + fmt::Debug {
     /// Appends all of `bodies` as `expected + 1 …` or none of them. The records are *written* when
     /// it returns.
     fn append(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError>;
-    /// Like [`Log::append`], but uses the reserve if there is no space, for records that must be
-    /// written even then. While the reserve is incomplete, an ordinary append fails for lack of
+    /// Appends like [`Log::append`], but uses the reserve if space runs out, for records that must
+    /// be written even then. While the reserve is incomplete, an ordinary append fails for lack of
     /// space.
     fn append_from_reserve(
         &self,

@@ -39,7 +39,7 @@ impl Hostility {
         self.failure_settings().full = times;
     }
 
-    /// Lets this many appends from the reserve succeed when there is no space.
+    /// Lets this many appends from the reserve succeed while appends fail for lack of space.
     pub fn keep_reserve(&self, times: usize) {
         self.failure_settings().reserve = times;
     }

@@ -162,7 +162,7 @@ impl State {
                 self.how = Some(*how);
                 // A new session of the agent remembers nothing.
                 self.answered &= *how != StartKind::New;
-                // A first start of any other kind takes over an existing conversation.
+                // A first start of a kind other than `New` takes over an existing conversation.
                 self.prompted |= *how != StartKind::New && start.0 <= 1;
                 self.left_source |= *how == StartKind::New && self.origin.forked_from.is_some();
             }

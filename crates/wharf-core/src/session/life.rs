@@ -66,9 +66,9 @@ impl Session {
         }
     }
 
-    /// Returns how the agent is started for those who need it. A kill beats a start: a session that
-    /// a user killed stays dead. One that was closed comes back only for a caller, and one whose
-    /// prompts are gone not for them.
+    /// Returns how to start the agent for the party that needs it. Fails if a user killed the
+    /// session: a kill takes precedence over a start. A closed session does not come back because a
+    /// host starts, and no session comes back for queued prompts if its queue is empty by now.
     pub(super) fn way_to_wake(&self, cause: WakeCause) -> Result<StartKind, Refusal> {
         if !self.state.status.is_alive() && self.state.killed_by_user() {
             return Err(Refusal::Killed);

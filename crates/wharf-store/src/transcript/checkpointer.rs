@@ -79,7 +79,7 @@ impl Checkpointer {
     }
 }
 
-/// Lets the thread finish what it was woken for, and waits for its end.
+/// Lets the thread finish the work that it was woken for, and waits for its end.
 impl Drop for Checkpointer {
     fn drop(&mut self) {
         self.wake = None;

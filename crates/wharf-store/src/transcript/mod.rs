@@ -223,8 +223,9 @@ pub struct TextSlice {
     pub total: u64,
 }
 
-/// The transcripts of all sessions. A call that fails because the database is damaged makes it
-/// anew: everything is gone then, and each transcript has to be made again from its log.
+/// Stores the transcripts of all sessions. If a call fails because the database is damaged, the
+/// store deletes everything and creates the database again. Each transcript then has to be made
+/// again from its log.
 pub trait TranscriptStore: Send + Sync + fmt::Debug {
     /// Counts how often everything was deleted. Rows of an earlier generation are gone.
     fn generation(&self) -> u64;

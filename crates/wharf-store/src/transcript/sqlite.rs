@@ -71,7 +71,7 @@ pub struct SqliteTranscripts {
     reader: Option<Mutex<Connection>>,
     /// Searches beside both: a search may take longer than a page.
     searcher: Option<Mutex<Connection>>,
-    /// `None` in memory, where there is no write-ahead log.
+    /// `None` in memory, where SQLite keeps no write-ahead log.
     checkpointer: Option<Checkpointer>,
     /// The numbers of the sessions whose names were checked since the database was opened. All were
     /// there.
@@ -107,8 +107,8 @@ impl SqliteTranscripts {
         Self::on_one_connection(Connection::open_in_memory()?)
     }
 
-    /// Opens a database in a temporary file that nobody else can open and that is deleted with the
-    /// connection.
+    /// Opens a database in a temporary file. No other process can open the file, and it is deleted
+    /// with the connection.
     pub fn temporary() -> Result<Arc<Self>, StoreError> {
         // SQLite gives a database without a name such a file, once it is too large for its cache.
         let connection = Connection::open("")?;
@@ -138,7 +138,8 @@ impl SqliteTranscripts {
         let generation = self.generation();
         let read = || {
             let connection = lock(self.reader.as_ref().unwrap_or(&self.writer));
-            // All that is read must be of one state: sums are compared with what they are sums of.
+            // One transaction reads everything in one state, since callers compare sums with their
+            // parts.
             let transaction = connection.unchecked_transaction()?;
             look(&transaction)
         };
@@ -169,9 +170,9 @@ impl SqliteTranscripts {
         self.reader.iter().chain(&self.searcher)
     }
 
-    /// Makes a damaged database anew, unless that was done since the call began, at which it had
-    /// this generation. The call fails all the same: what its caller knew of the rows is no longer
-    /// true.
+    /// Creates a damaged database again, unless that has happened since the call began;
+    /// `generation` is the generation at that time. The call fails even so, because its caller's
+    /// knowledge of the rows is out of date.
     fn mend<T>(&self, generation: u64, result: rusqlite::Result<T>) -> Result<T, StoreError> {
         if let Err(error) = &result
             && is_damage(error)
@@ -391,7 +392,7 @@ impl TranscriptStore for SqliteTranscripts {
             self.lock_checked_names().remove(&session);
             Ok(())
         })?;
-        // Otherwise the write-ahead log would keep what was deleted.
+        // Otherwise the write-ahead log would keep the deleted rows.
         let _paused = self.checkpointer.as_ref().map(Checkpointer::pause);
         let writer = lock(&self.writer);
         let _others: Vec<_> = self.readers().map(lock).collect();

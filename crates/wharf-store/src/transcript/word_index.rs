@@ -291,8 +291,8 @@ fn session_tag(session: i64) -> String {
     format!("s{session}")
 }
 
-/// Returns the word of a kind. It has letters only, so that it stays one word, and is no word of a
-/// session.
+/// Returns the word of a kind. It has letters only, so that it stays one word and differs from the
+/// word of every session.
 fn kind_tag(kind: &str) -> String {
     let letters: String = kind.chars().filter(char::is_ascii_alphabetic).collect();
     format!("k{letters}")
