@@ -263,8 +263,8 @@ pub(super) fn follow_keeper(
             }
         }
         if !follower.is_gone {
-            // The keeper itself was killed. The host ends the processes that it finds by the record,
-            // and by descent those that have become its own.
+            // The keeper itself was killed. The host ends the processes that it finds by the
+            // record, and by descent those that have become its own.
             let records = records.clone();
             let _ = tokio::task::spawn_blocking(move || records.end_leftover_tree(pid)).await;
         }

@@ -1,5 +1,5 @@
-//! Decides which sessions an agent may start, before the host creates anything, and what becomes of
-//! these children.
+//! Decides which sessions an agent may start, before the host creates anything, and ends or wakes
+//! these children later.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -81,7 +81,7 @@ impl Host {
 
     /// Takes a session that has no task off the list, so that it is not opened any more. Returns
     /// `None` if it has a task, because a caller opened it meanwhile. Does not wait for anything
-    /// under the lock, since others open their sessions.
+    /// under the lock, since other callers need the lock to open their sessions.
     async fn take_ended(&self, id: &SessionId) -> Option<LogId> {
         let _one = self.inner.locks.opening.lock().await;
         let log_id = match self.inner.registry.get(id) {
