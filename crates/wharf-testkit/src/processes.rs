@@ -103,7 +103,7 @@ fn wait_for_end(pid: u32, give_up_at: Instant) {
     };
     loop {
         let left = give_up_at.saturating_duration_since(Instant::now());
-        // There is no timeout if the limit is beyond the kernel's range.
+        // Waits without a limit if the limit is beyond the kernel's range.
         let timeout = Timespec::try_from(left).ok();
         // A signal to the test interrupts the wait, which then begins again.
         if poll(&mut [PollFd::new(&process, PollFlags::IN)], timeout.as_ref()) != Err(Errno::INTR) {

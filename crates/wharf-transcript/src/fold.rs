@@ -167,7 +167,7 @@ fn apply_session(step: &mut FoldStep<'_, impl RowStore>, event: &SessionEvent) {
             turns::note_agent_end(step, ending.reason);
             notices::session_ended(step, ending);
         }
-        // The description of a session is no part of its conversation.
+        // The name, labels and archiving of a session do not belong to its conversation.
         SessionEvent::Renamed { .. }
         | SessionEvent::Labelled { .. }
         | SessionEvent::Archived { .. } => {}

@@ -17,8 +17,8 @@ use crate::text_stream::TextStream;
 use crate::text_tail::{grow_tail, set_tail};
 use crate::{RowKey, RowNumber, RowStore};
 
-/// While a text that is cut grows, its bytes are counted in its row again when they have grown by
-/// this part: each count changes the row, which readers then take anew.
+/// The row of a cut text counts its bytes again only after they have grown by one part in this
+/// many. Each count changes the row, and readers then fetch the row again.
 const CUT_COUNT_STEP: u64 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -290,7 +290,7 @@ fn settle_cut(step: &mut FoldStep<'_, impl RowStore>) {
     }
 }
 
-/// Adds content that is no text to the row of the open run.
+/// Adds content other than text to the row of the open run.
 fn add_part(step: &mut FoldStep<'_, impl RowStore>, part: RowPart) {
     flush_text(step);
     let Some(run) = step.fold.run.clone() else { return };

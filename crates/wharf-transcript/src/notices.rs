@@ -56,7 +56,7 @@ pub(crate) fn forked(step: &mut FoldStep<'_, impl RowStore>, source: &ForkSource
     step.create(RowBody::Notice(notice), text, false);
 }
 
-/// The agent is there: the first start needs no words, a later one is told.
+/// Adds a notice that the agent is back. The first start gets no notice.
 pub(crate) fn agent_started(step: &mut FoldStep<'_, impl RowStore>) {
     if step.fold.agent.start > 1 {
         add_notice(step, NoticeTopic::Resumed, NoticeLevel::Info, "The agent is back");
@@ -147,8 +147,8 @@ pub(crate) fn storage_continued(step: &mut FoldStep<'_, impl RowStore>) {
     add_notice(step, NoticeTopic::Continued, NoticeLevel::Info, "The log can be written again");
 }
 
-/// Tells settings whose value differs from the one that was known. The first report of a setting is
-/// no change.
+/// Adds a notice for each setting whose value differs from the known one. The first report of a
+/// setting is not a change.
 pub(crate) fn settings_changed(step: &mut FoldStep<'_, impl RowStore>, settings: &[AgentSetting]) {
     for setting in settings {
         let (what, name) = match setting.of {

@@ -26,7 +26,7 @@ pub(crate) fn show_path(texts: &TextRules, path: &str) -> String {
 }
 
 /// Returns true if a path that [`show_path`] returned does not lie in the session's directory, or
-/// if that cannot be told. Cutting and redacting a path leave its beginning, so they do not change
+/// if its place is unknown. Cutting and redacting a path leave its beginning, so they do not change
 /// the answer.
 pub(crate) fn is_outside(shown: &str) -> bool {
     shown.starts_with('/') || shown.contains("://")

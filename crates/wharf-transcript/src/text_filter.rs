@@ -103,8 +103,8 @@ impl TextFilter {
         }
     }
 
-    /// Judges text that begins with the held one, and leaves out what is shown already. That is a
-    /// part of the first word, so that every verdict begins with it.
+    /// Judges text that begins with the held text, and leaves out the part that is shown already.
+    /// That part belongs to the first word, so every verdict begins with it.
     fn scan_held(&mut self, text: &str, is_end: bool, out: &mut String) -> usize {
         let begin = out.len();
         let done = self.scan(text, is_end, out);
@@ -145,7 +145,7 @@ impl TextFilter {
             };
             clean.push_str(&text[copied..at]);
             copied = at + length;
-            // A character that is no control character stays.
+            // A character other than a control character stays.
             at += if length > 0 { length } else { rest.chars().next().map_or(1, char::len_utf8) };
         }
         clean.push_str(&text[copied..]);

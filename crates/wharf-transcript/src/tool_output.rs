@@ -177,8 +177,8 @@ fn gap_line(missing: u64) -> String {
 /// Returns the beginning and the end of an output that is shown with a gap.
 fn split_at_gap(text: &str, missing: u64) -> (&str, &str) {
     let gap = gap_line(missing);
-    // The output itself may have such a line. The gap is the last one that can stand after the
-    // beginning.
+    // The output itself may contain such a line. The gap is the last such line that can stand after
+    // the beginning.
     let end = text.floor_char_boundary(OUTPUT_HEAD_BYTES + gap.len());
     text[..end]
         .rfind(&gap)

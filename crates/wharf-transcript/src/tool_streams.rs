@@ -49,8 +49,8 @@ impl OpenToolTexts {
         self.0.remove(&number).unwrap_or_default()
     }
 
-    /// Keeps the texts of a tool call. Of one that has ended only a text that may go on within a
-    /// secret is kept.
+    /// Keeps the texts of a tool call. If the call has ended, keeps only a text that may go on
+    /// within a secret.
     pub(crate) fn keep(&mut self, number: RowNumber, mut texts: ToolTexts, is_open: bool) {
         for stream in [&mut texts.output, &mut texts.content] {
             stream.take_if(|stream| !is_open && !stream.is_undecided());
@@ -65,7 +65,7 @@ impl OpenToolTexts {
 }
 
 impl ToolTexts {
-    /// Begins the output anew with a whole text, and returns the text that can be shown.
+    /// Replaces the output by a whole text, and returns the text that can be shown.
     pub(crate) fn set_output(&mut self, text: &str, texts: &TextRules) -> String {
         let mut stream = TextStream::new(texts);
         let mut shown = String::with_capacity(text.len());

@@ -1,4 +1,4 @@
-//! Names of tool calls for people: what is done to which thing, in one line.
+//! Names tool calls for people: the action and the thing that it affects, in one line.
 
 use wharf_api::{RowTool, ToolState};
 
@@ -9,7 +9,8 @@ use crate::text_rules::TextRules;
 /// The bytes of a failure's reason in a summary.
 const MAX_REASON_BYTES: usize = 100;
 
-/// The kinds of tool calls whose path is told: a search or a command has many, which say little.
+/// Lists the kinds of tool calls whose names include a path. A search or a command has many paths,
+/// which say little.
 const FILE_KINDS: [&str; 4] = ["edit", "read", "delete", "move"];
 
 /// Returns the tool call in one line: its name, the lines that it changed, and how it ended.

@@ -19,7 +19,7 @@ use crate::tool_summary::summarise_tool;
 use crate::turns::OpenTurn;
 use crate::{RowKey, RowNumber, RowStore, asks};
 
-/// Takes a `tool_call`: a new one, or one that the agent tells again.
+/// Applies a `tool_call` update, for a new tool call or for a known call that the agent repeats.
 pub(crate) fn tool_call(
     step: &mut FoldStep<'_, impl RowStore>,
     update: Json<'_>,

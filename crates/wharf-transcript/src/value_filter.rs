@@ -22,8 +22,8 @@ impl TextRules {
     fn filter_at(&self, value: &mut Value, depth: usize) {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
-            // A value that is nested more deeply is the source of JSON, in which secrets cannot be
-            // told.
+            // A value that is nested more deeply is kept as JSON source, in which the filter cannot
+            // find secrets, so it is left out.
             Value::String(text)
                 if depth >= MAX_VALUE_DEPTH
                     && self.secrets.are_hidden()

@@ -35,7 +35,8 @@ pub(super) fn escape_html(piece: &str) -> Cow<'_, str> {
             None => text = Cow::Owned(changed),
         }
     }
-    // The code of a text that was made to resist is no loss.
+    // The text still changes after `MAX_PASSES`, so it was made to resist. Escape `<` in its code
+    // too.
     Cow::Owned(text.replace('<', "&lt;"))
 }
 

@@ -153,8 +153,8 @@ fn pre(text: &str) -> String {
     format!("<pre>{}</pre>", escape(text.trim_end()))
 }
 
-/// Escapes text for HTML. Invisible characters are shown by their names (rule 19.5): they can
-/// disguise what is written.
+/// Escapes text for HTML. Shows invisible characters by their names (rule 19.5), because they can
+/// disguise the text.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut finder = InvisibleFinder::default();

@@ -24,7 +24,7 @@ pub struct SearchQuery {
     phrases: Vec<SearchPhrase>,
 }
 
-/// Why a text is no query.
+/// Says why a text cannot be used as a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
     #[error("there is no word to look for")]

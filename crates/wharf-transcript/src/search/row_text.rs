@@ -6,7 +6,7 @@ use super::words::split_words;
 
 /// The most bytes of a row's words. Text beyond is not found.
 const MAX_INDEXED_BYTES: usize = 32 * 1024;
-/// Stands between two texts of a row, so that no phrase spans both. It is no word of any query.
+/// Stands between two texts of a row, so that no phrase spans both. No query has it as a word.
 const TEXT_BREAK: &str = "¶";
 
 /// The kinds of rows that search looks at.
