@@ -90,7 +90,7 @@ async fn memory_and_cpu_of_the_whole_tree_rise_and_fall() -> Result<()> {
     assert!(list["sessions"][0]["_meta"]["wharf"]["resources"]["processes"] == 3, "{list}");
     let line = run_wharf(&host, &["sessions"])?;
     let columns: Vec<&str> = line.trim_end_matches('\n').split('\t').collect();
-    assert_eq!(columns.len(), 15, "{line}");
+    assert_eq!(columns.len(), 16, "{line}");
     assert!(
         columns[12].parse::<u64>()? > MIB_BYTES && columns[13].parse::<u64>()? >= 300,
         "{line}"
