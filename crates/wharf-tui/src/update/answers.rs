@@ -180,8 +180,8 @@ impl TuiState {
             CallPurpose::LastLine { session } => {
                 self.list.last_lines.finish_reading(&session, None, self.now.elapsed)
             }
-            // The client does not report these failures: it repeats the request at the next occasion,
-            // and loses no data.
+            // The client does not report these failures: it repeats the request at the next
+            // occasion, and loses no data.
             CallPurpose::PromptHistory { .. }
             | CallPurpose::MarkSeen
             | CallPurpose::Adapters

@@ -38,8 +38,8 @@ fn bar_line(line: Line<'static>, look: &RowLayoutOptions<'_>) -> Line<'static> {
     )
 }
 
-/// Returns words for a sender: the session whose agent sent the prompt, else the sender's name,
-/// else whether an agent or a client sent it.
+/// Returns words for an actor: the session whose agent acts, else the actor's name, else only
+/// whether it is an agent or a client.
 pub(super) fn actor_name(actor: &RowActor) -> String {
     match (&actor.name, &actor.parent_session, actor.agent) {
         (_, Some(session), _) => format!("the agent of {}", to_printable(session)),
