@@ -50,7 +50,7 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
-    /// Reads the file. Refuses one that other users could read.
+    /// Reads the file. Refuses a file that other users could read.
     pub(crate) fn load(path: &Path) -> anyhow::Result<Self> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,

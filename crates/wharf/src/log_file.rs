@@ -15,7 +15,7 @@ use wharf_host::redact::redact;
 pub(crate) const LOG_FILE_NAME: &str = "host.log";
 /// The size at which a file is put aside: some weeks of an ordinary host at the level `info`.
 const MAX_FILE_BYTES: u64 = 8 << 20;
-/// Files that are kept besides the one that is written.
+/// The number of older files that are kept besides the current file.
 pub(crate) const OLD_FILES: u32 = 3;
 
 /// A log file. One call of `write` is one event of the log; an event that cannot be written is

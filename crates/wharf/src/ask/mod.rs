@@ -249,7 +249,8 @@ impl AnswerableAsk {
             .unwrap_or_else(cancel_choice)
     }
 
-    /// Returns the choice that allows once, if there is one; never one that allows always.
+    /// Returns the choice that allows once, or `None` without such a choice. Never returns a choice
+    /// that allows always.
     pub(crate) fn consent_choice(&self) -> Option<AskChoice> {
         self.find_kind("allow_once")
     }

@@ -165,8 +165,8 @@ impl FollowedSession {
         }
     }
 
-    /// Forgets the prompts that have their answer. Called at an event that is no prompt: the host
-    /// does not show those prompts after it.
+    /// Forgets the prompts that have their answer. The bridge calls this at an event other than a
+    /// prompt: the host does not show those prompts after it.
     pub(super) fn forget_answered_prompts(&mut self) {
         if !self.own.is_empty() {
             self.own.retain(|own| !own.answered);

@@ -72,7 +72,7 @@ pub(crate) struct Bridge {
 
 #[derive(Debug)]
 enum Phase {
-    /// There is no connection.
+    /// The bridge is not connected to the host.
     Disconnected,
     /// The bridge has sent `initialize` again under this id.
     Initializing(Bytes),

@@ -58,7 +58,7 @@ impl UnansweredRequests {
         std::mem::take(&mut self.0)
     }
 
-    /// Removes and returns the largest request: the one that was over the limit, if any was.
+    /// Removes and returns the largest request. If any request was over the limit, the largest was.
     pub(super) fn take_largest(&mut self) -> Option<UnansweredRequest> {
         let largest = self.0.iter().enumerate().max_by_key(|(_, request)| request.frame.len())?.0;
         Some(self.0.remove(largest))

@@ -1,8 +1,8 @@
-//! A conversation with a session, line by line: for any terminal, and for screen readers. Nothing
-//! is drawn in place.
+//! Holds a conversation with a session, line by line: for any terminal, and for screen readers. The
+//! client does not redraw text in place.
 //!
-//! Leaving never ends the agent. The session's rows are followed over restarts of the host, and a
-//! prompt that is typed meanwhile is sent when the host is back.
+//! Leaving never ends the agent. The client follows the session's rows over restarts of the host,
+//! and sends a prompt that is typed meanwhile when the host is back.
 
 mod send;
 
@@ -227,7 +227,7 @@ impl<'a> Chat<'a> {
         }
     }
 
-    /// Shows the first ask. What was typed before does not count as its answer.
+    /// Shows the first ask. Lines that were typed before do not count as its answer.
     fn show_ask(&mut self) {
         let Some(question) = self.asks.first_question(self.screen) else { return };
         self.end_output();

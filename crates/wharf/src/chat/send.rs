@@ -1,5 +1,5 @@
-//! Sends a prompt of the conversation; one that is typed while the host restarts is sent when it is
-//! back.
+//! Sends a prompt of the conversation. A prompt that is typed while the host restarts is sent when
+//! the host is back.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ const HOST_RETURN_TIMEOUT: Duration = Duration::from_secs(30);
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 impl Chat<'_> {
-    /// Sends a prompt, which waits in the queue while a turn runs. A refusal is told, and the
-    /// conversation goes on.
+    /// Sends a prompt, which waits in the queue while a turn runs. After a refusal, prints the
+    /// reason and goes on with the conversation.
     pub(super) async fn send_prompt(&mut self, text: &str, signals: &mut Signals) -> Option<Exit> {
         let body = PromptArgs {
             prompt: Content::from_text(text),
@@ -52,8 +52,8 @@ impl Chat<'_> {
         }
     }
 
-    /// Tells that a prompt waits. One that waits behind a turn is shown again when its own turn
-    /// begins.
+    /// Prints the place of a prompt that waits behind a turn. Such a prompt is shown again when its
+    /// own turn begins; any other prompt is not, since the person has just typed it here.
     fn note_accepted(&mut self, prompted: &Prompted, was_working: bool) {
         match prompted.position {
             Some(position) if was_working => {

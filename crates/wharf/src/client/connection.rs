@@ -51,7 +51,7 @@ impl StreamConnection {
         }
     }
 
-    /// Returns true if no byte has come for so long.
+    /// Returns true if no byte has come for the time of `limit`.
     pub(crate) fn is_silent(&self, limit: Duration) -> bool {
         self.heard_at.elapsed() >= limit
     }

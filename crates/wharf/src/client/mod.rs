@@ -1,5 +1,5 @@
-//! A small HTTP client of the host's own interface, over its socket or TLS. One connection per
-//! call: nothing has to be kept alive.
+//! A small HTTP client of the host's own interface, over its socket or TLS. Each call opens its own
+//! connection, so that the client need not keep connections alive.
 
 mod answer;
 mod connection;

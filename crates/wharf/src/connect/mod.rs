@@ -39,7 +39,7 @@ const FIRST_RETRY_DELAY: Duration = Duration::from_millis(5);
 const MAX_RETRY_DELAY: Duration = Duration::from_millis(250);
 /// A host that was started answers within a second; a large state directory takes longer to read.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// A start that takes longer is announced; it is told again once the host is up.
+/// A note announces a start that takes longer, besides the note once the host is up.
 const SLOW_START: Duration = Duration::from_secs(2);
 /// How long to wait after a started host has ended: another program may have started one at the
 /// same time.
@@ -50,7 +50,7 @@ const RESTART_GRACE: Duration = Duration::from_secs(3);
 /// How long to wait for a host that has ended.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The reason why there is no connection.
+/// The reason why a connection failed.
 #[derive(Debug)]
 pub(crate) enum ConnectError {
     NoHost,
@@ -74,7 +74,7 @@ pub(crate) struct HostLocator {
     program: &'static str,
     /// `None` if no host may be started.
     starter: Option<HostStarter>,
-    /// Nothing is printed: the screen belongs to a full-screen client.
+    /// True if the locator prints no notes, since the screen belongs to a full-screen client.
     is_silent: bool,
 }
 
@@ -244,7 +244,7 @@ impl HostLocator {
     }
 }
 
-/// Connects to the socket. There is no host if the socket is absent, refuses, or closes before the
+/// Connects to the socket. Returns `NoHost` if the socket is absent, refuses, or closes before the
 /// host accepts.
 pub(crate) async fn open_socket(path: &Path) -> Result<UnixStream, ConnectError> {
     match UnixStream::connect(path).await {

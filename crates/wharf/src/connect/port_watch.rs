@@ -1,4 +1,4 @@
-//! Notices that a host has taken another port than before, so that the user is told once.
+//! Notices that a host has taken another port than before, so that the client tells the user once.
 
 use std::path::Path;
 

@@ -60,7 +60,8 @@ pub(crate) fn run_editor(file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Has the desktop open an address in the user's browser. Returns false where there is no desktop.
+/// Opens an address in the user's browser through the desktop. Returns false without a desktop, or
+/// if the opener fails.
 #[expect(clippy::disallowed_methods, reason = "programs that a verb waits for are run from here")]
 pub(crate) fn open_in_browser(address: &str) -> bool {
     let is_mac = cfg!(target_os = "macos");

@@ -18,8 +18,8 @@ use super::host_url::HostUrl;
 use super::stream::HostStream;
 use crate::exit::{Exit, Failure};
 
-/// How long a connection may take, its TLS handshake included: enough for a slow line, too long for
-/// nobody.
+/// How long a connection may take, its TLS handshake included: long enough for a slow line, short
+/// enough for a person who waits.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A token, and where it comes from.

@@ -35,7 +35,7 @@ pub(crate) struct HostStarter {
     log_end: Option<LogEnd>,
 }
 
-/// The end of the log at some time. The inode tells the file from the one that follows it.
+/// Holds the end of the log at some time. The inode distinguishes the file from its successor.
 #[derive(Clone, Copy, Debug)]
 struct LogEnd {
     inode: u64,
@@ -191,7 +191,8 @@ fn is_kept(name: &str) -> bool {
         wharf_host::TOKEN_VARIABLE,
         wharf_host::agent::process_table::TAG_VARIABLE,
     ];
-    // Which host a verb talks to is no setting of a host; agents would inherit it.
+    // These variables choose the host that a verb talks to. They do not configure a host, and its
+    // agents would inherit them.
     let is_choice = ["WHARF_URL", "WHARF_CONTEXT", "WHARF_CA"].contains(&name);
     let is_agents = agents.contains(&name) || is_choice;
     let is_named = KEPT_NAMES.contains(&name) || name == "NODE_EXTRA_CA_CERTS";

@@ -15,7 +15,7 @@ use wharf_host::Config;
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
     Ok,
-    /// Nothing is wrong; something is worth knowing.
+    /// All is well, but the user should know the finding.
     Note,
     /// It works, but may fail later or for other users.
     Warning,

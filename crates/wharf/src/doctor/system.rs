@@ -74,7 +74,7 @@ pub(super) fn check_sandbox_support(config: &Config, support: &SandboxSupport) -
 }
 
 /// Checks the limit of open files. `most` is the hard limit, up to which the host raises its own;
-/// `None` is no limit.
+/// `None` means unlimited.
 pub(super) fn check_open_file_limit(config: &Config, most: Option<u64>) -> Finding {
     let limits = &config.limits;
     let wanted = limits

@@ -7,7 +7,7 @@ use super::{Screen, TextStyle};
 pub(crate) const COLUMN_GAP: usize = 2;
 /// Before a note below a row.
 const NOTE_INDENT: &str = "    ";
-/// The smallest width of the last column; less would show nothing of use.
+/// The smallest width of the last column; a narrower column would not show anything useful.
 const MIN_LAST_COLUMN: usize = 12;
 
 #[derive(Clone, Debug)]

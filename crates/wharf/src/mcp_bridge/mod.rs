@@ -123,7 +123,7 @@ impl McpBridge {
 
     /// Sends a line of the client to the host, and remembers what a reconnect needs of it.
     fn pass_line(&mut self, line: Bytes) {
-        // The host answers a line that is no message.
+        // The host answers a line that is not a message.
         let Some((method, id)) = read_envelope(&line) else { return self.step.to_host.push(line) };
         let line = match (id, &*method) {
             (Some(id), "tools/call") => self.open_tool_call(id, line),
@@ -286,8 +286,8 @@ fn expects_answer(line: &[u8]) -> bool {
     Json::parse(line).map_or(true, |message| message.has_key("method") && message.has_key("id"))
 }
 
-/// Returns the method of a message, and its id if it is a request. `None` for an answer and for
-/// what is no message.
+/// Returns the method of a message, and its id if it is a request. Returns `None` for an answer,
+/// and for a line that is not a message.
 fn read_envelope(line: &[u8]) -> Option<(Box<str>, Option<Bytes>)> {
     let message = Json::parse(line).ok()?;
     let method = message.text_at(&["method"]).ok()??.into();

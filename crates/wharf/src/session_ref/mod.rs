@@ -153,7 +153,7 @@ fn tell_other_holders(sessions: &[SessionInfo], found: &SessionInfo, label: &str
     }
 }
 
-/// Returns true if the session could have been meant as well as the one that was found.
+/// Returns true if the person could have meant `session` as well as `found`.
 fn is_alive_or_usable(session: &SessionInfo, found: &SessionInfo) -> bool {
     is_usable(session) && (session.status.is_alive() || !found.status.is_alive())
 }

@@ -1,4 +1,4 @@
-//! The question of an agent as lines: what is to be allowed, and the answers that can be given.
+//! Formats the question of an agent as lines: the action to allow, and the possible answers.
 
 use wharf_api::{AskAnswer, AskState, AskSubject, RowActor, RowAsk};
 
@@ -81,7 +81,8 @@ pub(crate) fn ask_choices<'a>(
         .collect()
 }
 
-/// Returns the agent's name of an option; one that is only its kind gets words, as in rows.
+/// Returns the agent's name of an option. A name that only repeats the kind is replaced by words,
+/// as in rows.
 fn option_words(name: &str, kind: &str) -> String {
     match name {
         "allow_once" if name == kind => "Allow once".to_owned(),

@@ -18,7 +18,7 @@ use crate::client::{
 use crate::connect::percent_encode;
 use crate::exit::Failure;
 
-/// The host sends a beat every 10 s; without one for so long the open connection is dead (rule
+/// The host sends a beat every 10 s; an open connection without a beat for this time is dead (rule
 /// 13.5).
 const SILENCE_LIMIT: Duration = Duration::from_secs(25);
 /// How long a request waits for a host that restarts, and the delay between two attempts.

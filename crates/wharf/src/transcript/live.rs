@@ -1,4 +1,4 @@
-//! Rows that still grow, as text that is printed once: what is printed is never taken back.
+//! Turns rows that still grow into text. Each piece is printed once, and never taken back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ struct PrintedRow {
     bytes: usize,
     /// True once a row without text is printed.
     done: bool,
-    /// The step of a plan that was told last.
+    /// The step in progress when a plan was last shown; empty if no step was in progress.
     step: String,
 }
 

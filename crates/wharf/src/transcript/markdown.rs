@@ -1,6 +1,6 @@
-//! Styles Markdown for a terminal while it arrives. Lines are never broken or filled anew, and
-//! printed text is never taken back: a span is held until its end has come, and printed as it was
-//! written if the end does not come.
+//! Styles Markdown for a terminal while it arrives. The styler never breaks or refills lines, and
+//! never takes printed text back: it holds a span until its end has come, and prints the span as it
+//! was written if the end does not come.
 
 use crate::format::{Screen, TextStyle};
 
@@ -18,7 +18,7 @@ pub(crate) struct MarkdownStyler {
     kind: Option<LineKind>,
     /// The fence of the code block that is open.
     fence: Option<String>,
-    /// The last printed character of the line: an underscore within a word is no emphasis.
+    /// The last printed character of the line: an underscore within a word does not mark emphasis.
     previous: Option<char>,
 }
 
@@ -238,7 +238,7 @@ fn first_bytes(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }
 
-/// Returns where the closing mark begins: after a character that is no blank, and not within a
+/// Returns where the closing mark begins: after a character other than a blank, and not within a
 /// longer run of marks.
 fn find_closing(text: &str, closing: &str, mark: char) -> Option<usize> {
     let mut from = 0;
@@ -291,7 +291,7 @@ fn decide_line(line: &str, fence: Option<&str>, complete: bool) -> Option<LineKi
                 (false, _) => Some(LineKind::Text),
             }
         }
-        // A list is told from emphasis and numbers by the blank after its mark.
+        // The blank after its mark distinguishes a list item from emphasis and numbers.
         Some('-' | '*' | '+') if trimmed.len() == 1 && !complete => None,
         Some('0'..='9')
             if !complete && trimmed.trim_start_matches(|c: char| c.is_ascii_digit()).len() < 2 =>

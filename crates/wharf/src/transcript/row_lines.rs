@@ -72,7 +72,8 @@ fn prompt_lines(prompt: &RowPrompt, at: &str, screen: Screen) -> Vec<String> {
     std::iter::once(screen.paint(TextStyle::Faint, &head)).chain(lines).collect()
 }
 
-/// Returns the name of a sender, in words that say what is known.
+/// Returns words for an actor: the session whose agent acts, else the actor's name, else only
+/// whether it is an agent or a client.
 pub(super) fn actor_name(actor: &RowActor) -> String {
     match (&actor.name, &actor.parent_session, actor.agent) {
         (_, Some(session), _) => {

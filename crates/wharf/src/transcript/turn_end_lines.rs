@@ -52,7 +52,7 @@ fn describe_outcome(end: &RowTurnEnd) -> (String, TextStyle) {
     }
 }
 
-/// Returns duration, usage and changed files of a turn; what is not known is left out.
+/// Returns duration, usage and changed files of a turn. Leaves out unknown values.
 pub(crate) fn describe_turn_numbers(end: &RowTurnEnd) -> String {
     let duration = end.duration_ms.map(format_duration);
     let usage = describe_usage(end.usage.as_ref(), end.context.as_ref());

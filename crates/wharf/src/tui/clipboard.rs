@@ -26,9 +26,9 @@ pub(super) fn format_clipboard(text: &str) -> Result<String, String> {
     Ok(format!("\x1b]52;c;{}\x07", base64::engine::general_purpose::STANDARD.encode(text)))
 }
 
-/// Puts a text into tmux's buffer while the client goes on. The outcome comes as an input.
-/// `is_sent` is true if the terminal was told the text too, in case that it is not the one of this
-/// tmux.
+/// Puts a text into tmux's buffer while the client goes on, and sends the outcome as an input.
+/// `is_sent` is true if the client has sent the text to the terminal too, in case the terminal is
+/// not that of this tmux.
 pub(super) fn start_tmux_copy(text: String, is_sent: bool, inputs: &Sender<TuiInput>) {
     let inputs = inputs.clone();
     tokio::spawn(async move {

@@ -87,7 +87,7 @@ impl EventLoop {
         }
     }
 
-    /// Runs until the person leaves, the process is told to end, or the first connection fails.
+    /// Runs until the person leaves, a signal ends the client, or the first connection fails.
     pub(super) async fn run(
         mut self,
         connecting: impl Future<Output = anyhow::Result<ConnectedHost>>,

@@ -4,7 +4,7 @@ use crossterm::event::{Event, KeyCode as TerminalKey, KeyEvent, KeyEventKind, Ke
 use wharf_tui::TuiInput;
 use wharf_tui::keymap::{KeyCode, KeyPress};
 
-/// Returns the input for an event, if it is one that the client uses.
+/// Returns the input for an event, or `None` if the client does not use the event.
 pub(super) fn to_input(event: Event) -> Option<TuiInput> {
     match event {
         Event::Key(key) => to_key_press(key).map(TuiInput::Key),
@@ -52,7 +52,8 @@ fn to_key_press(key: KeyEvent) -> Option<KeyPress> {
     Some(KeyPress { code, ctrl, alt, shift })
 }
 
-/// Returns the character of a control key. The byte of Ctrl-_ is told as Ctrl-7.
+/// Returns the character of a control key. The terminal library reports the byte of Ctrl-_ as
+/// Ctrl-7.
 const fn to_control_char(character: char) -> char {
     match character {
         '7' | '/' => '_',

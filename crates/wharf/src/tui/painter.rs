@@ -28,7 +28,8 @@ pub(super) struct FramePainter {
 }
 
 impl FramePainter {
-    /// Returns the bytes that turn the screen into this frame; none if nothing has changed.
+    /// Returns the bytes that turn the screen into this frame, or no bytes if the screen shows it
+    /// already.
     pub(super) fn paint(&mut self, frame: Arc<ScreenFrame>) -> Vec<u8> {
         let area = *frame.buffer.area();
         let drawn = self.drawn.take().filter(|drawn| *drawn.buffer.area() == area);
@@ -67,8 +68,8 @@ fn write_cells(text: &mut String, changes: &[(u16, u16, &Cell)]) {
             style = Some(wanted);
         }
         text.push_str(cell.symbol());
-        // After a character of another width terminals differ about the place of the cursor: it is
-        // set anew.
+        // Terminals differ about the place of the cursor after a character of another width: the
+        // next cell sets the cursor again.
         expected = (cell.symbol().len() == 1).then_some((x + 1, *y));
     }
     if style.is_some() {

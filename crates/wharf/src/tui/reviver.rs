@@ -7,13 +7,13 @@ use crate::client::{HostClient, version};
 use crate::exit::{Exit, Failure};
 use crate::global::GlobalOptions;
 
-/// Starts a host unless one comes by itself; its outcome comes as an input. An urgent start waits
-/// for nobody.
+/// Starts a host unless it comes back by itself, and sends the outcome as an input. An urgent start
+/// does not wait for a service manager to restart the host.
 pub(super) fn start_host(global: &GlobalOptions, is_urgent: bool, inputs: &Sender<TuiInput>) {
     let global = global.clone();
     let sender = inputs.clone();
-    // The start of a process blocks its thread, which must not be the one that reads the keys. The
-    // thread has a runtime of its own, so that a client that leaves does not wait for it.
+    // Starting a process blocks the thread, which must not be the thread that reads the keys. The
+    // new thread has a runtime of its own, so that a client that leaves does not wait for it.
     let spawned = std::thread::Builder::new().name("revive".to_owned()).spawn(move || {
         let outcome = open_host(&global, is_urgent).map_err(|error| describe_failure(&error));
         // Without a receiver the client has left.
@@ -39,7 +39,7 @@ fn open_host(global: &GlobalOptions, is_urgent: bool) -> anyhow::Result<()> {
     Ok(version::check_version(client.version.as_deref())?)
 }
 
-/// Returns the reason why there is no connection in one line, with the next step.
+/// Returns in one line why the start failed, with the next step.
 fn describe_failure(error: &anyhow::Error) -> String {
     let text = error.to_string();
     let reason = text.lines().next().unwrap_or_default().trim_end_matches(':');

@@ -41,7 +41,7 @@ struct WriterQueue {
     sequences: String,
     /// The frame that waits.
     frame: Option<Arc<ScreenFrame>>,
-    /// The last frame that was to be shown. The same one again wakes nobody.
+    /// The last frame that was passed to `show`. The same frame again does not wake the thread.
     last_frame: Option<Arc<ScreenFrame>>,
     /// The next frame is drawn whole.
     forgets_cells: bool,

@@ -1,4 +1,4 @@
-//! The host's streams: they are followed for ever, and every loss is told to the core.
+//! Follows the host's streams over any number of connections, and reports every loss to the core.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 const MAX_LOCAL_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// A longer event is parsed beside the loop, which keeps reading keys.
 const MAX_PARSED_IN_LOOP_BYTES: usize = 32 << 10;
-/// The host sends something at least every 10 s (rule 13.5); without a byte for so long it does not
-/// answer, or the connection is dead (rule 19.8).
+/// The host sends something at least every 10 s (rule 13.5). Without a byte for this time, the host
+/// does not answer or the connection is dead (rule 19.8).
 const SILENCE_LIMIT: Duration = Duration::from_secs(25);
 
 /// A stream that is followed. It ends when this is dropped.
@@ -78,7 +78,7 @@ struct Follower {
     path: String,
     silence_limit: Duration,
     inputs: Sender<TuiInput>,
-    /// A new connection goes on after the last event; otherwise it begins anew.
+    /// True if a new connection continues after the last event; otherwise it starts over.
     keeps_place: bool,
 }
 
@@ -118,7 +118,7 @@ impl Follower {
                 Ok(Ok(None)) => StreamLoss::Lost("the stream is over".to_owned()),
                 Ok(Err(ConnectError::NoHost)) => StreamLoss::Lost("no host is running".to_owned()),
                 Ok(Err(ConnectError::Refused(error))) => {
-                    // A place that the host does not know any more: the next attempt begins anew.
+                    // The host may not know the last event any more: the next attempt starts over.
                     last = None;
                     if let Some(event) = Failure::code_of(&error).and_then(&last_event) {
                         let _ = self.inputs.send(to_input(StreamInput::Event(event))).await;

@@ -13,9 +13,9 @@ use wharf_tui::ScreenFrame;
 
 use super::screen_writer::ScreenWriter;
 
-/// Alternate screen, bracketed paste, focus reports, the wheel as arrow keys (its setting is saved
-/// first), kitty's keys that can be told apart, no cursor. A terminal ignores what it does not
-/// know; nothing is asked, so no reply can be missing.
+/// Switches to the alternate screen, with bracketed paste, focus reports, the wheel as arrow keys
+/// (after saving its setting), kitty's unambiguous keys and a hidden cursor. A terminal ignores
+/// sequences that it does not know; the client asks it nothing, so that no reply can be missing.
 const ENTER_SEQUENCE: &str =
     "\x1b[?1049h\x1b[?2004h\x1b[?1004h\x1b[?1007s\x1b[?1007h\x1b[>1u\x1b[?25l\x1b[2J";
 /// Undoes all of it, in the reverse order.

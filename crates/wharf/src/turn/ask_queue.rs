@@ -39,8 +39,8 @@ impl AskQueue {
         self.asks.is_empty()
     }
 
-    /// Adds an ask, or replaces the one with its id. Returns true if the ask on the screen has to
-    /// be shown anew.
+    /// Adds an ask, or replaces the ask with its id. Returns true if the first ask is new or has
+    /// changed, so that the client has to show it.
     pub(crate) fn put(&mut self, ask: AnswerableAsk) -> bool {
         match self.asks.iter().position(|known| known.ask.id() == ask.id()) {
             Some(place) => {

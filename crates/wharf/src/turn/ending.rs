@@ -216,7 +216,7 @@ fn read_session(session: &Value) -> Option<SessionInfo> {
     wharf_json::read_own(session.to_string().as_bytes()).ok()
 }
 
-/// Returns the way on after a failure, if there is one that a person can take.
+/// Returns the next step after a failure, or `None` if a person need not or cannot take any.
 pub(crate) fn advise_after_failure(end: &RowTurnEnd, target: RetryTarget<'_>) -> Option<String> {
     let attention = target.session.and_then(|session| session.attention.as_ref());
     let is_marked = attention.is_some_and(|attention| attention.why.as_deref() == Some("login"));

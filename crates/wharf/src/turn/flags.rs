@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use super::AskPolicy;
 use crate::format::Screen;
 
-/// How long an ask may stay open if there is no terminal and the caller has not said what to do
-/// with asks: long enough for a person who is notified, and not for ever.
+/// How long an ask may stay open without a terminal if the caller has not chosen how to handle
+/// asks: long enough for a person who is notified, and not for ever.
 const UNATTENDED_ASK_LIMIT: Duration = Duration::from_secs(600);
 
 /// How asks are answered. Without an option, the person at the terminal is asked; without a

@@ -51,8 +51,8 @@ pub(crate) enum AskPolicy {
     /// The ask stays open for other clients, at most for this time.
     Others(Option<Duration>),
     Deny,
-    /// Each ask is allowed once. One that cannot be, such as a form, stays open for other clients,
-    /// at most for this time.
+    /// Each ask is allowed once. An ask that cannot be allowed once, such as a form, stays open for
+    /// other clients, at most for this time.
     Allow(Option<Duration>),
     /// The turn is cancelled.
     Fail,
@@ -403,7 +403,7 @@ impl<'a> TurnWatch<'a> {
         )
     }
 
-    /// Puts the first ask on the screen. What was typed before does not count as its answer.
+    /// Puts the first ask on the screen. Lines that were typed before do not count as its answer.
     fn show_ask(&mut self) {
         let Some(question) = self.asks.first_question(self.options.screen) else { return };
         self.printer.end_line();
@@ -496,7 +496,7 @@ fn status_ticks() -> Interval {
     ticks
 }
 
-/// Waits for the next tick; for ever if there is no status line.
+/// Waits for the next tick; for ever without a status line.
 async fn tick(ticks: &mut Option<Interval>) {
     match ticks {
         Some(ticks) => {

@@ -32,7 +32,7 @@ impl TypedLines {
         self.lines.recv().await.flatten()
     }
 
-    /// Drops what was typed so far, so that it cannot answer a question that the person had not
+    /// Drops all input typed so far, so that it cannot answer a question that the person had not
     /// seen.
     pub(crate) fn forget_typed(&mut self) {
         let _ = tcflush(rustix::stdio::stdin(), QueueSelector::IFlush);
@@ -63,7 +63,7 @@ impl Read for ForegroundInput {
     }
 }
 
-/// Reads lines until the input ends twice in a row, as it does if there is no terminal any more.
+/// Reads lines until the input ends twice in a row, as it does once the terminal is gone.
 fn read_lines(source: &mut impl BufRead, sender: &Sender<Option<String>>) {
     let mut has_ended = false;
     loop {

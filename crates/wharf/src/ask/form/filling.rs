@@ -15,7 +15,7 @@ const DECLINE_WORD: &str = "cancel";
 pub(crate) struct FormFilling {
     form: Form,
     content: Map<String, Value>,
-    /// The number of fields before the one that is asked for.
+    /// The number of fields before the present field.
     place: usize,
 }
 
