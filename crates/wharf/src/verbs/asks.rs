@@ -1,4 +1,4 @@
-//! `wharf asks`: the open asks of agents, with what is to be allowed.
+//! `wharf asks`: lists the open asks of agents, with the action that each asks to allow.
 
 use clap::Args;
 use wharf_api::{AskOverview, SessionAsk, SessionInfo};

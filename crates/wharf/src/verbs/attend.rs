@@ -1,6 +1,6 @@
-//! The hidden command that looks after a turn that its terminal has left: it answers the agent's
-//! questions as the verb was told to, ends the turn when its time is up, and ends the session
-//! afterwards. It goes on over restarts of the host.
+//! Implements the hidden command that looks after a turn that its terminal has left: it answers the
+//! agent's questions as the flags of the verb say, ends the turn when its time is up, and ends the
+//! session afterwards. It goes on over restarts of the host.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -89,7 +89,7 @@ impl AttendedAsks {
 }
 
 impl AttendedTurn {
-    /// Describes the turn as its verb was told to treat it.
+    /// Describes the turn, and how the flags of its verb say to treat it.
     pub(crate) fn of_turn(turn: WatchedTurn<'_>, flags: AskFlags, ends_session: bool) -> Self {
         let left = flags
             .timeout()
@@ -129,7 +129,8 @@ impl AttendedTurn {
         connect::start_detached(&arguments, token.as_deref())
     }
 
-    /// Looks after the turn until it has ended and nothing is left to do.
+    /// Looks after the turn until it has ended, then ends the session if `ends_session` is set.
+    /// Tries again after a failure that may pass.
     pub(crate) async fn attend(&self, global: &GlobalOptions) -> anyhow::Result<Exit> {
         let global = global.without_start();
         let time_is_up_at = self.time_left.map(|left| Instant::now() + Duration::from_millis(left));
@@ -252,8 +253,8 @@ fn is_cut_by_stop(end: &WatchEnd) -> bool {
     matches!(end, WatchEnd::Turn(reason) if reason == "host_shutdown")
 }
 
-/// Waits for a signal that ends this process while no turn can be watched. SIGHUP is not one: there
-/// is no terminal to lose.
+/// Waits for a signal that ends this process while it cannot watch the turn. SIGHUP does not,
+/// since the process has no terminal to lose.
 async fn wait_for_end_signal(signals: &mut Signals) {
     while signals.next().await == TurnSignal::HangUp {}
 }

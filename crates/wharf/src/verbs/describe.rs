@@ -101,7 +101,7 @@ async fn change_session(
     client.send_call(&HostCall::patch(url_path(&["sessions", id]), patch)).await
 }
 
-/// Prints the answer as JSON, or the session's id and what has become of it.
+/// Prints the answer as JSON, or the session's id and a description of the change.
 fn print_change(
     answer: &HostAnswer,
     as_json: bool,

@@ -174,7 +174,8 @@ impl DocumentPrinter {
     }
 }
 
-/// Returns true if the reader of stdout is gone, which is no error. A full disk is one.
+/// Returns true if the reader of stdout is gone, which does not count as an error. A full disk
+/// does.
 fn is_reader_gone(error: &anyhow::Error) -> bool {
     let cause = error.downcast_ref::<std::io::Error>();
     cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)

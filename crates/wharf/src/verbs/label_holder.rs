@@ -51,7 +51,8 @@ pub(super) fn is_killed(session: &SessionInfo) -> bool {
     !session.status.is_alive() && session.end_reason == Some(EndCause::User)
 }
 
-/// Replaces the message about a label that another session has by one that says what can be done.
+/// Replaces the message about a label that another session has with a message that says how to go
+/// on.
 pub(super) async fn explain_label_in_use(
     client: &HostClient,
     error: anyhow::Error,

@@ -170,7 +170,8 @@ async fn log_in_by_hint(
     run_and_check(global, adapter, &wharf_host::split_command(hint)?, &[]).await
 }
 
-/// Fails where there is no terminal for a login; `command` is what to run in one.
+/// Fails without a terminal for a login. The error names `command`, which the person can run in a
+/// terminal.
 fn require_terminal(command: &str) -> Result<(), Failure> {
     if output::is_person_present() {
         return Ok(());

@@ -209,8 +209,8 @@ async fn wait_until_running(
     Ok(false)
 }
 
-/// Replaces the message of a refusal by one that says what can be done, with the session's `name`
-/// for hints. `busy_advice` is for a session whose turn runs.
+/// Replaces the message of a refusal with a message that says how to go on. Hints use the session's
+/// `name`; `busy_advice` is for a session whose turn runs.
 pub(super) fn explain_refusal(
     error: anyhow::Error,
     session: &str,

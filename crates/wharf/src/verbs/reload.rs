@@ -1,4 +1,4 @@
-//! `wharf reload`: has the host read its settings again.
+//! `wharf reload`: makes the host read its settings again.
 
 use clap::Args;
 use wharf_api::ReloadReceipt;

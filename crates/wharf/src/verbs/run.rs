@@ -99,8 +99,8 @@ pub(crate) async fn run(global: &GlobalOptions, mut verb: RunVerb) -> anyhow::Re
     if text.is_none() {
         return keep_started(&client, &session, &adapter, global, &mut signals).await;
     }
-    // There is no prompt if the agent ended before it was accepted; the watch then ends with the
-    // session.
+    // The host returns no prompt id if the agent ended before the prompt was accepted; the watch
+    // then ends with the session.
     let prompt = started.prompt_id.unwrap_or_default();
     let name = session_ref::find_hint_name(&client, &started.session).await;
     let turn = WatchedTurn {
@@ -232,7 +232,7 @@ async fn detach(
     attended: &AttendedTurn,
 ) -> anyhow::Result<Exit> {
     if let Err(error) = attended.hand_over(global) {
-        // The session must not go on without what it was started with.
+        // The session must not go on without the process that carries out its flags.
         end_session(turn.client, turn.session, EndRoute::Kill).await?;
         return Err(error);
     }
@@ -240,8 +240,8 @@ async fn detach(
     Ok(Exit::Ok)
 }
 
-/// Ends the session as its turn ended, unless it is kept, and says so. With `quiet` there is no
-/// note about it.
+/// Ends the session as its turn ended, unless it is kept, and says so. With `quiet`, prints a note
+/// only if the session could not be ended.
 async fn report_leaving(turn: WatchedTurn<'_>, end: Option<&WatchEnd>, keep: bool, quiet: bool) {
     let name = turn.name;
     if keep {

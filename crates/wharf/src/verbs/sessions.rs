@@ -187,7 +187,7 @@ fn count_left_out(verb: &SessionsVerb, all: &[&SessionInfo]) -> Option<String> {
     (!counts.is_empty()).then(|| format!("{}: wharf ls -a", counts.join(", ")))
 }
 
-/// Returns why nothing is listed, and what to do next.
+/// Returns why the list is empty, and the next step.
 fn explain_empty_list(verb: &SessionsVerb, all: &[&SessionInfo]) -> String {
     let left_out = count_left_out(verb, all)
         .map(|counts| format!(" ({counts})"))

@@ -85,7 +85,7 @@ pub(crate) async fn run(global: &GlobalOptions, verb: SetVerb) -> anyhow::Result
     Ok(Exit::Ok)
 }
 
-/// Returns the settings of a session. Nothing is woken.
+/// Returns the settings of a session without waking its agent.
 pub(crate) async fn fetch_settings(
     client: &HostClient,
     session: &str,

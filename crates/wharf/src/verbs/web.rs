@@ -71,8 +71,8 @@ pub(crate) async fn run(global: &GlobalOptions, verb: WebVerb) -> anyhow::Result
     Ok(Exit::Ok)
 }
 
-/// Returns the address of the page, which ends with a slash: for a phone only one that a phone can
-/// reach.
+/// Returns the address of the page, which ends with a slash. For a phone, returns only an address
+/// that a phone can reach, and fails without such an address.
 async fn find_page_address(client: &HostClient, phone: bool) -> anyhow::Result<String> {
     let host: HostInfo = client.fetch_json(&HostCall::get("/host")).await?;
     let remote = client.address().remote().map(|remote| format!("{}/", remote.options.url));

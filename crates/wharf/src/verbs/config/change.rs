@@ -159,7 +159,8 @@ pub(super) async fn unset(global: &GlobalOptions, paths: &[String]) -> anyhow::R
     }
     let is_mended = removed.iter().any(|path| find_key(path).is_err());
     let after = FileState::of(&editor, &base);
-    // The file may have further mistakes; without this one it is no worse.
+    // A removal that mends a mistake is saved before this check: the file may have further
+    // mistakes, but it does not get worse.
     if !is_mended {
         judge_change(&before, &after)?;
     }
@@ -199,7 +200,7 @@ async fn report_effect(
     reload_running_host(global, file).await
 }
 
-/// Has a running host that uses this file read it again. Without one there is nothing to do.
+/// Makes a running host that uses this file read it again. Does nothing if no host runs.
 async fn reload_running_host(global: &GlobalOptions, file: &Path) -> anyhow::Result<Exit> {
     let client = match global.connect_running_client().await {
         Ok(client) => client,

@@ -42,7 +42,7 @@ impl SettingsView {
         client: &HostClient,
     ) -> anyhow::Result<Self> {
         let current = client.fetch_json(&HostCall::get("/host/settings")).await?;
-        // A file with a mistake is told by the host.
+        // A mistake in the file is left for the host to report.
         let here = if global.is_remote()? {
             None
         } else {

@@ -139,7 +139,8 @@ impl LogFollower {
         }
     }
 
-    /// Opens the files that are newer than the one that was read, the oldest first.
+    /// Opens the files that are newer than `self.file`, the oldest first. If no file has been read
+    /// yet, opens only the newest.
     fn find_newer(&self) -> io::Result<VecDeque<File>> {
         let read = self.file.as_ref().and_then(identity);
         let mut newer = VecDeque::new();

@@ -22,7 +22,7 @@ struct RowFollower<'a> {
     seen: HashSet<String>,
 }
 
-/// Prints the last `lines` lines of the session, then what comes, until the session ends or the
+/// Prints the last `lines` lines of the session, then new rows, until the session ends or the
 /// reader is gone.
 pub(super) async fn follow_rows(
     client: &HostClient,

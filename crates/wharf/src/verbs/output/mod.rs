@@ -103,8 +103,8 @@ pub(crate) async fn run(global: &GlobalOptions, verb: OutputVerb) -> anyhow::Res
     Ok(Exit::Ok)
 }
 
-/// Prints the end of a session's transcript, then what comes, until the session ends or the reader
-/// is gone.
+/// Prints the end of a session's transcript, then new rows, until the session ends or the reader is
+/// gone.
 pub(crate) async fn follow_output(
     client: &HostClient,
     screen: Screen,

@@ -50,8 +50,8 @@ impl RowPrinter {
         })
     }
 
-    /// Prints the rows of a session that is not followed; with `lines` only so many of the last
-    /// lines or rows. A reader that is gone is no error.
+    /// Prints the rows of a session that is not followed. With `lines`, prints only so many of the
+    /// last lines, or of the last rows as JSON. Ignores a reader that is gone.
     pub(super) fn print_all(
         mut self,
         session: &str,

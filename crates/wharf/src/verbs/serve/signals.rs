@@ -58,7 +58,7 @@ pub(super) fn listen() -> anyhow::Result<(impl Future<Output = StopKind>, Receiv
         let kind = stops.recv().await.unwrap_or(StopKind::LeaveAgents);
         tracing::info!(?kind, "stopping: no new work; a second signal ends at once");
         let _ = stopping.send(kind);
-        // At the end of the program the senders go, which is no signal.
+        // At the end of the program the senders are dropped, which does not count as a signal.
         if stops.recv().await.is_some() {
             std::process::exit(130);
         }

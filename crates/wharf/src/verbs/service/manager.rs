@@ -120,7 +120,8 @@ pub(super) fn uninstall(
     Ok(Exit::Ok)
 }
 
-/// Returns the exit code 0 for a service that runs, 3 for one that does not, 4 without a service.
+/// Prints the state of the service. Returns the exit code 0 if it runs, 3 if it is installed but
+/// does not run, 4 if it is not installed.
 pub(super) fn print_status(
     global: &GlobalOptions,
     manager: &dyn ServiceManager,
