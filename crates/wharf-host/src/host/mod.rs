@@ -11,6 +11,8 @@ mod initialize_cache;
 mod labels;
 mod lost_beginning;
 mod modes;
+#[cfg(test)]
+mod open_tests;
 mod people;
 mod prestarted_agent;
 mod recount;
@@ -102,8 +104,9 @@ pub(crate) struct Inner {
 /// Steps that are taken one at a time.
 #[derive(Debug, Default)]
 struct StepLocks {
-    /// One cold session is brought up at a time, so that two callers get the same task.
-    opening: tokio::sync::Mutex<()>,
+    /// One cold session is brought up at a time, so that two callers get the same task. The
+    /// thread that brings it up holds the lock, since its caller may give up meanwhile.
+    opening: Arc<tokio::sync::Mutex<()>>,
     /// One request with a key is looked up and carried out at a time, so that its repeat finds it.
     spawning: tokio::sync::Mutex<()>,
     /// One child is counted and started at a time, so that no agent has more than it may.
@@ -221,13 +224,14 @@ impl Host {
         if let Some(KnownSession::Live(handle)) = self.inner.registry.get(id) {
             return Ok(handle);
         }
-        let _one = self.inner.locks.opening.lock().await;
+        let one = Arc::clone(&self.inner.locks.opening).lock_owned().await;
         match self.inner.registry.get(id) {
             None => Err(self.why_not_open(id, |_| true)),
             Some(KnownSession::Live(handle)) => Ok(handle),
             Some(KnownSession::Cold { log_id, snapshot, descriptor, has_log_failed, .. }) => {
                 let inner = Arc::clone(&self.inner);
                 let opening = move || {
+                    let _one = one;
                     let loaded = inner.load_from_log(&log_id, snapshot, Some(&descriptor));
                     let (mut session, shared) = loaded.map_err(|error| error.to_string())?;
                     if has_log_failed && session.state().status.is_alive() {
