@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use wharf_core::Seq;
+use wharf_core::{Seq, SessionId};
 
 use super::adoption::{
     AdoptedAgent, AdoptionContext, FilePlace, FoundAgent, LeftAgent, first_turn_of, resume_files,
@@ -43,20 +43,43 @@ pub(crate) fn find_ended_agents(records: &ProcessRecords) -> io::Result<Vec<Left
                 continue;
             }
         };
-        match LeftOutput::open(&path) {
-            Ok(output) => found.push(LeftAgent::Found(FoundAgent::Ended(Box::new(EndedAgent {
-                tree,
-                path,
-                output,
-            })))),
-            Err(error) => {
-                let session = &tree.kept.session;
-                tracing::error!(session, path = %path.display(), %error, "the output that a keeper has left cannot be read");
-                found.extend(may_pass(&error).then_some(LeftAgent::Unopened(tree)));
+        found.extend(open_output(path, tree));
+    }
+    Ok(found)
+}
+
+/// Finds what keepers have left of the agents of one session, while the host serves. Fails if it
+/// cannot be found out whose an output is.
+pub(crate) fn find_ended_agents_of(
+    session: &SessionId,
+    records: &ProcessRecords,
+) -> io::Result<Vec<LeftAgent>> {
+    let mut found = Vec::new();
+    for path in records.list_left_outputs()? {
+        match records.read_left_tree(&path) {
+            Ok(Some(tree)) if tree.kept.session == session.as_str() => {
+                found.extend(open_output(path, tree));
             }
+            Err(error) if may_pass(&error) => return Err(error),
+            Ok(_) | Err(_) => {}
         }
     }
     Ok(found)
+}
+
+/// Opens the output of an agent. Returns `None` if no host can read it.
+fn open_output(path: PathBuf, tree: LeftTree) -> Option<LeftAgent> {
+    match LeftOutput::open(&path) {
+        Ok(output) => {
+            let ended = EndedAgent { tree, path, output };
+            Some(LeftAgent::Found(FoundAgent::Ended(Box::new(ended))))
+        }
+        Err(error) => {
+            let session = &tree.kept.session;
+            tracing::error!(session, path = %path.display(), %error, "the output that a keeper has left cannot be read");
+            may_pass(&error).then_some(LeftAgent::Unopened(tree))
+        }
+    }
 }
 
 /// Finds the output that the keeper of this tree has left. Returns `None` if there is none.
@@ -64,17 +87,22 @@ pub(super) fn find_ended_agent(
     tree: &LeftTree,
     records: &ProcessRecords,
 ) -> io::Result<Option<EndedAgent>> {
+    let mut unread = None;
     for path in records.list_left_outputs()? {
         if keeper_of_output(&path) != Some(tree.keeper_pid()) {
             continue;
         }
-        let found = records.read_left_tree(&path)?;
-        if let Some(found) = found.filter(|found| found.is_same(tree)) {
-            let output = LeftOutput::open(&path)?;
-            return Ok(Some(EndedAgent { tree: found, path, output }));
+        match records.read_left_tree(&path) {
+            Ok(Some(found)) if found.is_same(tree) => {
+                let output = LeftOutput::open(&path)?;
+                return Ok(Some(EndedAgent { tree: found, path, output }));
+            }
+            Ok(_) => {}
+            // It may be that of an earlier keeper with the same pid.
+            Err(error) => unread = Some(error),
         }
     }
-    Ok(None)
+    unread.map_or(Ok(None), Err)
 }
 
 /// Returns true for an error of the system, such as a full disk, that may be over when the same is
@@ -138,8 +166,6 @@ fn set_output_aside(path: &Path) {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-
-    use wharf_core::SessionId;
 
     use super::super::agent_log::AgentLogs;
     use super::super::directory_identity::DirectoryIdentity;

@@ -26,7 +26,7 @@ use crate::agent::adoption::{
 use crate::agent::agent_log::AgentLogs;
 use crate::agent::agent_token::TokenGuard;
 use crate::agent::directory_identity::DirectoryIdentity;
-use crate::agent::ended_agent::{find_ended_agents, may_pass};
+use crate::agent::ended_agent::{find_ended_agents, find_ended_agents_of, may_pass};
 use crate::agent::process_records::{LeftTree, ProcessRecords};
 use crate::agent::process_table::is_below;
 use crate::config::{Config, LiveConfig, ResumeOnStart, watch_file};
@@ -277,6 +277,8 @@ impl Inner {
         let mut back = Vec::new();
         let mut fresh = Vec::new();
         let mut by_session: HashMap<_, Vec<LeftAgent>> = HashMap::new();
+        // The logs of sessions that are only listed.
+        let mut logs: HashMap<SessionId, LogId> = HashMap::new();
         for agent in agents {
             by_session
                 .entry(SessionId::new(agent.tree().kept.session.as_str()))
@@ -299,6 +301,9 @@ impl Inner {
                     let id = SessionId::new(stat.id.name());
                     back.extend(self.wants_back(&descriptor).map(|need| (need, id.clone())));
                     let log_id = stat.id;
+                    if by_session.contains_key(&id) {
+                        logs.insert(id.clone(), log_id.clone());
+                    }
                     let bytes = stat.bytes;
                     let descriptor = Arc::new(descriptor);
                     self.registry.put(
@@ -319,7 +324,18 @@ impl Inner {
                 }
             }
         }
-        by_session.into_values().flatten().for_each(|agent| self.end_left_agent(agent));
+        for (id, agents) in by_session {
+            // A session without a log is gone.
+            let log = logs.get(&id).map(|log_id| self.storage.engine().open(log_id)).transpose();
+            for agent in agents {
+                match &log {
+                    Ok(log) => self.end_left_agent(agent, log.as_deref()),
+                    Err(error) => {
+                        tracing::error!(session = %id, %error, "what is left of an agent waits, since its log cannot be opened")
+                    }
+                }
+            }
+        }
         self.index.put_all(fresh);
         for gone in rows.into_keys() {
             self.index.remove(gone);
@@ -385,7 +401,7 @@ impl Inner {
                 need
             }
             Err(RestoreError::Empty) if self.was_never_begun(&stat.id) => {
-                agents.into_iter().for_each(|agent| self.end_left_agent(agent));
+                agents.into_iter().for_each(|agent| self.end_left_agent(agent, None));
                 tracing::info!(log = %stat.id, "the host ended while this session was made; what there was of it is gone");
                 self.storage.delete_partial_session(&stat.id);
                 None
@@ -399,7 +415,7 @@ impl Inner {
                         LeftAgent::Found(FoundAgent::Ended(_)) | LeftAgent::Unopened(_)
                     )
                 });
-                agents.into_iter().for_each(|agent| self.end_left_agent(agent));
+                agents.into_iter().for_each(|agent| self.end_left_agent(agent, None));
                 let unreadable = UnreadableLog { log_id: stat.id.clone(), why: error.to_string() };
                 self.storage.unreadable().insert(SessionId::new(stat.id.name()), unreadable);
                 None
@@ -421,11 +437,16 @@ pub(crate) enum Takeover {
 }
 
 impl Inner {
-    /// Ends an agent of an earlier host that no session needs.
-    fn end_left_agent(&self, agent: LeftAgent) {
+    /// Ends an agent of an earlier host that no session needs. Its output stays until the log, if
+    /// there is one, is on the disk: a power cut may take the end of the log away.
+    fn end_left_agent(&self, agent: LeftAgent, log: Option<&dyn Log>) {
         let session = agent.tree().kept.session.clone();
         match agent {
             LeftAgent::Found(FoundAgent::Ended(ended)) => {
+                if let Some(Err(error)) = log.map(sync_log) {
+                    tracing::warn!(session, %error, "the output of an agent that has ended stays until its log can be synced");
+                    return;
+                }
                 tracing::info!(
                     session,
                     "removed the output of an agent that has ended: its session is over or has another one"
@@ -455,7 +476,8 @@ impl Inner {
             state.status == Status::Running && state.start.0 == agent.tree().kept.start
         };
         let (mut wanted, others): (Vec<_>, Vec<_>) = agents.into_iter().partition(is_wanted);
-        others.into_iter().for_each(|agent| self.end_left_agent(agent));
+        let log = Some(&*shared.log);
+        others.into_iter().for_each(|agent| self.end_left_agent(agent, log));
         // A keeper that has left the output meanwhile was perhaps silent before. The output is all
         // that there is then.
         wanted.sort_by_key(|agent| {
@@ -468,14 +490,14 @@ impl Inner {
                     tracing::warn!(session = %shared.id, "the output of an agent is on the disk twice");
                 }
                 LeftAgent::Found(FoundAgent::Kept(_)) | LeftAgent::Silent(_) => {
-                    self.end_left_agent(other)
+                    self.end_left_agent(other, log)
                 }
             }
         }
         let mut first = FirstStart::default();
         match agent {
             LeftAgent::Found(agent) => {
-                match self.adopt_agent(agent, None, session.head(), shared) {
+                match self.take_over_left_agent(agent, session.head(), shared) {
                     Takeover::Done(adopted) => first.adopted = Some(adopted),
                     Takeover::PutOff { tree, why } => {
                         warn_of_put_off_output(&shared.id, &why);
@@ -496,6 +518,17 @@ impl Inner {
         // refused.
         first.permit = self.start_limits.take_session();
         Some(first)
+    }
+
+    /// Takes an agent over that was found at the start. Blocks until the log is on the disk, if
+    /// the agent has ended.
+    fn take_over_left_agent(&self, agent: FoundAgent, head: Seq, shared: &Shared) -> Takeover {
+        if matches!(agent, FoundAgent::Ended(_))
+            && let Err(why) = sync_log(&*shared.log)
+        {
+            return Takeover::PutOff { tree: agent.tree().clone(), why };
+        }
+        self.adopt_agent(agent, None, head, shared)
     }
 
     /// Goes on with a session whose agent an earlier host has left.
@@ -526,8 +559,7 @@ impl Inner {
         mut session: Session,
         shared: Arc<Shared>,
     ) -> io::Result<SessionHandle> {
-        let mut agents = find_ended_agents(self.agents.records())?;
-        agents.retain(|agent| agent.tree().kept.session == shared.id.as_str());
+        let agents = find_ended_agents_of(&shared.id, self.agents.records())?;
         if let Some(first) = self.find_agent(agents, &session, &shared) {
             return Ok(self.spawn_with_agent(session, shared, first));
         }
@@ -540,6 +572,9 @@ impl Inner {
     }
 
     /// Takes an agent over. An agent that cannot be taken over is ended.
+    ///
+    /// If the agent has ended, all of the log that an earlier host has written is on the disk: the
+    /// ledger on the disk must not be ahead of it, since a power cut may take the log's end away.
     pub(crate) fn adopt_agent(
         &self,
         agent: FoundAgent,
@@ -558,13 +593,6 @@ impl Inner {
             FoundAgent::Kept(keeper) => Some((keeper.absence, keeper.version.clone())),
             FoundAgent::Ended(_) => None,
         };
-        if kept.is_none()
-            && let Err(why) = sync_log(&*shared.log)
-        {
-            // A ledger on the disk must not be ahead of the log, whose end a power cut may take
-            // away.
-            return Takeover::PutOff { tree, why };
-        }
         match (agent.adopt(head, &context, token), kept) {
             (Ok(adopted), Some((absence, keeper_version))) => {
                 self.metrics.note_takeover(absence);

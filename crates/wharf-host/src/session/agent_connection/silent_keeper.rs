@@ -2,11 +2,14 @@
 //! agent meanwhile (rule 2.14).
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tracing::Instrument;
 use wharf_core::{Input, LifecycleInput, StartNo};
+use wharf_store::{Log, StoreError};
 
 use super::AgentConnection;
 use crate::agent::adoption::{FoundAgent, SilentKeeper, ask_until_answered};
@@ -24,6 +27,18 @@ pub(super) struct AwaitedKeeper {
     asking: JoinHandle<()>,
 }
 
+/// Waits until all of a log is on the disk. Returns false if that fails.
+async fn sync_log(log: &dyn Log) -> bool {
+    let (done, synced) = oneshot::channel();
+    let note = move |result: Result<u64, StoreError>| {
+        if result.is_ok() {
+            let _ = done.send(());
+        }
+    };
+    log.sync(Box::new(note));
+    synced.await.is_ok()
+}
+
 impl AgentConnection {
     /// Asks the keeper until it answers; the outcome comes back as a command.
     pub(in crate::session) fn await_keeper(&mut self, keeper: SilentKeeper) {
@@ -33,9 +48,16 @@ impl AgentConnection {
         let tree = keeper.tree.clone();
         let presence = keeper.presence;
         let records = self.context.host.agents.records().clone();
+        let log = Arc::clone(&shared.log);
         let commands = self.context.commands.clone();
         let asking = async move {
-            let answer = Box::new(ask_until_answered(tree, presence, records).await);
+            let answer = loop {
+                let answer = ask_until_answered(tree.clone(), presence, records.clone()).await;
+                // The output on the disk is taken over only when the log is there too.
+                if !matches!(answer, Ok(FoundAgent::Ended(_))) || sync_log(&*log).await {
+                    break Box::new(answer);
+                }
+            };
             let _ = commands.send(Command::KeeperAnswered(answer)).await;
         };
         let asking = tokio::spawn(asking.in_current_span());
