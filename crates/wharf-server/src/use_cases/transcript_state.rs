@@ -87,16 +87,26 @@ pub(crate) async fn read_state(
     let FoldedState { asks, plan } = folded;
     let had_queue = known.is_none_or(|known| !known.state.queue.is_empty());
     let queue = match descriptor.queued > 0 || had_queue {
-        true => read_queue(app, handle).await?,
+        true => {
+            let queue = read_queue(app, handle).await;
+            or_last_known(handle, queue, known.map(|known| &known.state.queue))?
+        }
         false => Vec::new(),
     };
     let settings = match known.filter(|known| known.marks.settings_at == marks.settings_at) {
         Some(known) => known.state.settings.clone(),
-        None => Some(Box::new(read_short_settings(app, handle).await?)),
+        None => {
+            let settings = read_short_settings(app, handle).await;
+            let settings = settings.map(|settings| Some(Box::new(settings)));
+            or_last_known(handle, settings, known.map(|known| &known.state.settings))?
+        }
     };
     let clients = match known.filter(|known| known.marks.presence == marks.presence) {
         Some(known) => known.state.clients.clone(),
-        None => read_clients(app, handle).await?,
+        None => {
+            let clients = read_clients(app, handle).await;
+            or_last_known(handle, clients, known.map(|known| &known.state.clients))?
+        }
     };
     let live = match known.filter(|known| known.marks.running == marks.running) {
         Some(known) => known.state.live.clone(),
@@ -109,6 +119,19 @@ pub(crate) async fn read_state(
     let session = view.session_info(&descriptor);
     let state = TranscriptState { session, asks, plan, queue, settings, clients, live };
     Ok(MarkedState { state, descriptor, marks })
+}
+
+/// Returns the part that the reader has if the session's task has ended and answers no more: the
+/// last rows have to go out although the host stops.
+fn or_last_known<T: Clone>(
+    handle: &SessionHandle,
+    read: Result<T, Fault>,
+    known: Option<&T>,
+) -> Result<T, Fault> {
+    match (read, known) {
+        (Err(_), Some(known)) if handle.is_closed() => Ok(known.clone()),
+        (read, _) => read,
+    }
 }
 
 fn to_live_output(transcript: &SessionTranscript, running: &RunningTerminal) -> Option<LiveOutput> {
