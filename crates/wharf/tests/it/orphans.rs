@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 use wharf_testkit::client::TestClient;
 use wharf_testkit::host::TestHost;
-use wharf_testkit::{polling, processes};
+use wharf_testkit::{WAIT_LIMIT, polling, processes};
 
 use crate::program::{ChildGuard, shell_command};
 use crate::{
@@ -269,15 +270,16 @@ async fn an_orphan_without_tag_that_was_measured_is_ended_at_the_next_start() ->
         .copied()
         .find(|pid| processes::list_descendants(*pid).contains(&stray))
         .context("no keeper")?;
-    let http = wharf_testkit::http::RestClient::new(&host);
-    // The host has seen all three: keeper, agent and stray process.
-    loop {
-        let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
-        if known["resources"]["processes"].as_u64() >= Some(3) {
-            break;
-        }
-        tokio::task::yield_now().await;
-    }
+    // The figures of the session may count the shell instead of the stray process.
+    let record = host.state_dir().join("run").join(keeper.to_string());
+    let is_recorded = || {
+        let record: Value = serde_json::from_slice(&std::fs::read(&record)?)?;
+        let seen = record["seen"].as_array().context("no processes in the record")?;
+        Ok(seen.iter().any(|process| process["pid"] == stray).then_some(()))
+    };
+    polling::poll_until(WAIT_LIMIT, is_recorded)
+        .await?
+        .context("the host has not seen the stray process")?;
     kill_host_and_keeper(&mut host, keeper)?;
     // The agent exits at the end of its input; after that no parent leads to the stray process.
     assert_gone(&agent);
