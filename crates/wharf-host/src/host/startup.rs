@@ -497,7 +497,7 @@ impl Inner {
         let mut first = FirstStart::default();
         match agent {
             LeftAgent::Found(agent) => {
-                match self.take_over_left_agent(agent, session.head(), shared) {
+                match take_over_left_agent(self, agent, session.head(), shared) {
                     Takeover::Done(adopted) => first.adopted = Some(adopted),
                     Takeover::PutOff { tree, why } => {
                         warn_of_put_off_output(&shared.id, &why);
@@ -518,17 +518,6 @@ impl Inner {
         // refused.
         first.permit = self.start_limits.take_session();
         Some(first)
-    }
-
-    /// Takes an agent over that was found at the start. Blocks until the log is on the disk, if
-    /// the agent has ended.
-    fn take_over_left_agent(&self, agent: FoundAgent, head: Seq, shared: &Shared) -> Takeover {
-        if matches!(agent, FoundAgent::Ended(_))
-            && let Err(why) = sync_log(&*shared.log)
-        {
-            return Takeover::PutOff { tree: agent.tree().clone(), why };
-        }
-        self.adopt_agent(agent, None, head, shared)
     }
 
     /// Goes on with a session whose agent an earlier host has left.
@@ -653,6 +642,17 @@ impl Inner {
             descriptor,
         }
     }
+}
+
+/// Takes an agent over that an earlier host has left. Blocks until the log is on the disk, if the
+/// agent has ended.
+fn take_over_left_agent(host: &Inner, agent: FoundAgent, head: Seq, shared: &Shared) -> Takeover {
+    if matches!(agent, FoundAgent::Ended(_))
+        && let Err(why) = sync_log(&*shared.log)
+    {
+        return Takeover::PutOff { tree: agent.tree().clone(), why };
+    }
+    host.adopt_agent(agent, None, head, shared)
 }
 
 /// Says once why the output of an agent that has ended waits on the disk. It is tried again without
