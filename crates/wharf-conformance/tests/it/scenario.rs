@@ -185,6 +185,7 @@ async fn check_resume(editor: Editor, session: &SessionId, host: &TestHost) -> R
 }
 
 /// Checks that the last close has ended the session.
+#[expect(clippy::disallowed_methods, reason = "it reads what Wharf wrote")]
 async fn check_end(session: &SessionId, host: &TestHost) -> Result<()> {
     let url = format!("{}/sessions/{session}", host.url());
     let client = ClientBuilder::new().no_proxy().build()?;
