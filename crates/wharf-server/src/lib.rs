@@ -64,8 +64,8 @@ pub(crate) struct App {
     /// True once the host is stopping: no new work.
     pub(crate) stopping: watch::Receiver<bool>,
     /// Has a receiver for each reader of the list of sessions that does not know yet that the host
-    /// stops.
-    pub(crate) list_readers: Arc<watch::Sender<()>>,
+    /// stops, and for each reader of rows whose stream has not ended.
+    pub(crate) stream_readers: Arc<watch::Sender<()>>,
     pub(crate) limits: ServerLimits,
     /// Connections that no socket holds.
     pub(crate) http: Arc<acp::Connections>,
@@ -132,7 +132,7 @@ impl Server {
             host,
             tokens,
             stopping,
-            list_readers: Arc::default(),
+            stream_readers: Arc::default(),
             limits: server_limits,
             http,
             rooms,
@@ -208,8 +208,9 @@ impl Server {
             StopKind::EndAgents => app.host.shut_down().await,
             StopKind::LeaveAgents => app.host.leave().await,
         }
-        // A client that is not told takes the host for dead, and may start it again.
-        let _ = tokio::time::timeout(STOP_NOTICE_TIMEOUT, app.list_readers.closed()).await;
+        // A client that is not told takes the host for dead, and may start it again. One that
+        // follows a turn has to get its last rows.
+        let _ = tokio::time::timeout(STOP_NOTICE_TIMEOUT, app.stream_readers.closed()).await;
         serving.abort();
         if socket_id.is_some() && socket_id == file_identity(&socket) {
             let _ = std::fs::remove_file(socket);
@@ -217,7 +218,7 @@ impl Server {
     }
 }
 
-/// How long the host waits at its end for readers of the list of sessions that do not read.
+/// How long the host waits at its end for readers of streams that do not read.
 const STOP_NOTICE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The fate of the agents when the host stops.

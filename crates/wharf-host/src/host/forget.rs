@@ -87,7 +87,12 @@ impl Host {
         let log_id = match self.inner.registry.get(id) {
             None => self.inner.storage.unreadable().remove(id)?.log_id,
             Some(KnownSession::Live(handle)) if !handle.is_closed() => return None,
-            Some(known) => known.log_id().clone(),
+            Some(known) => {
+                if let KnownSession::Live(handle) = &known {
+                    handle.shared.note_stop(false);
+                }
+                known.log_id().clone()
+            }
         };
         self.inner.registry.remove(id);
         self.inner.index.remove(log_id.clone());

@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     keeper: AtomicU64,
     /// The keeper of an earlier host's agent runs and does not answer.
     is_keeper_silent: AtomicBool,
+    /// True once the session's task ends because the host stops; its log stays.
+    is_stopped: AtomicBool,
     last_output: AtomicU64,
     descriptor: RwLock<Arc<Descriptor>>,
     rest: Mutex<Rest>,
@@ -98,6 +100,7 @@ impl Shared {
             tools: Mutex::default(),
             keeper: AtomicU64::new(0),
             is_keeper_silent: AtomicBool::new(false),
+            is_stopped: AtomicBool::new(false),
             last_output: AtomicU64::new(0),
             descriptor: RwLock::new(Arc::new(descriptor)),
             rest: Mutex::default(),
@@ -124,6 +127,17 @@ impl Shared {
     /// Notes whether the session waits for the keeper of an earlier host's agent.
     pub(crate) fn note_silent_keeper(&self, is_silent: bool) {
         self.is_keeper_silent.store(is_silent, Ordering::Relaxed);
+    }
+
+    /// Notes that the session's task ends because the host stops: readers still get its last
+    /// events. With `false` the log is about to be deleted, and they get nothing any more.
+    pub(crate) fn note_stop(&self, stays: bool) {
+        self.is_stopped.store(stays, Ordering::Release);
+    }
+
+    /// Returns true if the session's task ends, or has ended, only because the host stops.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Acquire)
     }
 
     /// Returns what a person should know of the session while its keeper does not answer.

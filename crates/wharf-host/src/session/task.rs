@@ -424,6 +424,7 @@ impl SessionTask {
     }
 
     async fn shut_down(&mut self, done: oneshot::Sender<()>) {
+        self.context.shared.note_stop(true);
         if self.agent.has_left_output() {
             // The session ends when the next host has taken all of that in.
             self.carry_out();
@@ -469,6 +470,7 @@ impl SessionTask {
     /// Leaves a kept agent to its keeper, for the next host, without an event in the log. Ends any
     /// other session.
     async fn leave(&mut self, done: oneshot::Sender<()>) {
+        self.context.shared.note_stop(true);
         self.carry_out();
         self.finish_acts().await;
         if self.agent.leave() {

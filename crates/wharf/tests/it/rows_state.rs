@@ -1,7 +1,7 @@
 //! The session beside its rows: a reader of the stream learns of settings, clients and running
 //! commands without asking again (rules 13.4, 13.5).
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use wharf_testkit::WAIT_LIMIT;
 use wharf_testkit::client::TestClient;
@@ -171,5 +171,47 @@ async fn host_stops_although_readers_follow_an_idle_session() -> Result<()> {
     while let Ok(Some(_)) = rows.next().await {}
     while let Ok(Some(_)) = all.next().await {}
     assert!(stopped?.success());
+    Ok(())
+}
+
+/// Reads a stream to its end, and returns true if it told that the turn was ended by a stop.
+async fn is_told_of_cut(mut events: TestEventStream, prompt: &str) -> bool {
+    let mut is_told = false;
+    // The stream ends with the host, in whichever way.
+    while let Ok(Some(event)) = events.next().await {
+        let row = &event.data;
+        is_told |= event.name == "row"
+            && row["kind"] == "turn_end"
+            && row["turn"] == prompt
+            && row["reason"] == "host_shutdown";
+    }
+    is_told
+}
+
+#[tokio::test]
+async fn readers_are_told_of_the_turn_that_a_stop_cuts_before_their_streams_end() -> Result<()> {
+    const READERS: usize = 8;
+    let mut host = scripted_host(&[])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
+    let http = RestClient::new(&host);
+    let id = spawn_session(&http, &host).await?;
+    let cut = send_prompt(&http, &id, "echo begun; hang").await?;
+    let cut = cut["promptId"].as_str().context("no prompt")?;
+    let waiting = json!({ "prompt": "echo never", "queue": true });
+    http.post(&format!("/sessions/{id}/prompt"), &waiting).await?.expect(200)?;
+    let mut readers = Vec::new();
+    for n in 0..READERS {
+        let path = match n % 2 {
+            0 => format!("/sessions/{id}/rows/stream"),
+            _ => format!("/sessions/stream?rows={id}"),
+        };
+        let mut events = http.open_stream(&path, None).await?;
+        events.expect("the page", |event| event.name == "page").await?;
+        readers.push(events);
+    }
+    http.post_empty("/stop").await?.expect(202)?;
+    for (n, events) in readers.into_iter().enumerate() {
+        ensure!(is_told_of_cut(events, cut).await, "reader {n} is not told");
+    }
+    ensure!(host.wait_exit(WAIT_LIMIT)?.success(), "the host's exit");
     Ok(())
 }

@@ -59,6 +59,8 @@ pub(super) struct RowStream {
     beat: Interval,
     sent_at: Instant,
     is_over: bool,
+    /// Holds the end of the host up until the stream has ended.
+    _unfinished: watch::Receiver<()>,
 }
 
 /// Events that were made, with the state that the reader has once it took them.
@@ -121,6 +123,7 @@ impl RowStream {
             beat: start_interval(BEAT_INTERVAL),
             sent_at: Instant::now(),
             is_over: false,
+            _unfinished: app.stream_readers.subscribe(),
             app: app.clone(),
         })
     }
@@ -235,7 +238,7 @@ impl RowStream {
     async fn go_on(&mut self) {
         match self.visible.open(&self.session).await {
             // Its task has ended for good: the host is stopping.
-            Ok(handle) if handle.is_closed() => self.is_over = true,
+            Ok(handle) if handle.is_closed() => self.send_last_batch().await,
             Ok(handle) => {
                 self.transcript = self.app.host.transcript(handle);
                 // The marks of another task cannot be compared, so the stream sends the whole
@@ -249,6 +252,16 @@ impl RowStream {
                 }
                 self.is_over = true;
             }
+        }
+    }
+
+    /// Sends what the session's task has done before it ended, and ends the stream.
+    async fn send_last_batch(&mut self) {
+        self.is_over = true;
+        if self.has_news()
+            && let Err(fault) = self.send_batch().await
+        {
+            tracing::debug!(session = %self.session, detail = fault.detail(), "a stream of rows ends without its last batch");
         }
     }
 
@@ -325,7 +338,11 @@ impl RowStream {
             if !self.has_news() {
                 return;
             }
-            self.fold_until(self.sent_at + MIN_BATCH_INTERVAL).await;
+            tokio::select! {
+                () = self.fold_until(self.sent_at + MIN_BATCH_INTERVAL) => {}
+                // The last batch of a session need not wait.
+                () = handle.closed() => {}
+            }
         }
         if let Err(fault) = self.send_batch().await {
             // A session that is being deleted fails first and is gone then.

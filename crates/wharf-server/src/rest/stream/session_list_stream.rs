@@ -51,7 +51,7 @@ impl SessionListStream {
             changes: visible.changes(),
             has_changes: false,
             stopping: Some(app.stopping.clone()),
-            untold: Some(app.list_readers.subscribe()),
+            untold: Some(app.stream_readers.subscribe()),
             visible,
             view,
             known: None,
