@@ -2,6 +2,8 @@
 //! state.
 
 mod acp_v2_fixture;
+mod cold_directory;
+mod ended_session;
 mod file_walk;
 mod lost_events;
 mod reading;
