@@ -208,7 +208,7 @@ pub struct StreamBeat {
 /// Tells that a reader has to load the rows afresh.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 pub struct StreamReset {
-    /// `fold_changed`, `log_cut` or `too_far_behind`.
+    /// `fold_changed`, `log_cut`, `too_far_behind` or `rows_remade`.
     pub why: String,
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use wharf_core::{Epoch, Event, EventId, PromptEvent, Seq};
 use wharf_store::{LogId, StoreError, TranscriptCheckpoint, TranscriptStore};
 use wharf_transcript::{Fold, LossDigest, Secrets};
@@ -43,6 +43,7 @@ pub enum TranscriptFailure {
 #[derive(Debug)]
 pub(crate) struct LiveTranscript {
     state: Arc<Mutex<LiveState>>,
+    remakes: watch::Receiver<u64>,
 }
 
 #[derive(Debug)]
@@ -70,6 +71,8 @@ pub(super) struct LiveState {
     /// True if the rows tell of all lost events that the host knew of when they were compared with
     /// the log, or when they were begun.
     has_checked_losses: bool,
+    /// How often the rows were made again because of lost events.
+    remakes: watch::Sender<u64>,
 }
 
 /// Consecutive events that wait to be folded.
@@ -92,7 +95,14 @@ impl ReadAhead {
 impl LiveTranscript {
     pub(super) fn new(store: Arc<dyn TranscriptStore>, id: LogId, secrets: Secrets) -> Self {
         let state = LiveState::new(store, id, secrets);
-        Self { state: Arc::new(Mutex::new(state)) }
+        let remakes = state.remakes.subscribe();
+        Self { state: Arc::new(Mutex::new(state)), remakes }
+    }
+
+    /// Returns how often the rows were made again because they told of other lost events than the
+    /// log. What readers have of them is out of date then.
+    pub(super) fn remakes(&self) -> watch::Receiver<u64> {
+        self.remakes.clone()
     }
 
     /// Folds the log up to the event that is its last one now, then reads from the rows.
@@ -214,6 +224,7 @@ impl LiveState {
             written_to: None,
             turn_ended: false,
             has_checked_losses: false,
+            remakes: watch::Sender::new(0),
         }
     }
 
@@ -460,6 +471,7 @@ async fn check_losses(
         return Ok((state, None));
     }
     tracing::warn!(session = %handle.id(), "other events of the log are lost than its rows tell; they are made again");
+    state.remakes.send_modify(|count| *count += 1);
     start_over(state, handle).await
 }
 

@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use wharf_api::{FOLD_NUMBER, TranscriptRow};
 use wharf_core::{EventId, Seq, SessionId};
 use wharf_store::{LogId, SqliteTranscripts, StoreError, TranscriptStore};
@@ -256,6 +256,12 @@ impl SessionTranscript {
         request: PageRequest,
     ) -> Result<Result<RowSlice, UnknownAnchor>, TranscriptFailure> {
         self.live.read(&self.handle, move |state| state.page(&request)).await
+    }
+
+    /// Returns how often the rows were made again because they told of other lost events than the
+    /// log. A reader that read before has to read all of them again.
+    pub fn remakes(&self) -> watch::Receiver<u64> {
+        self.live.remakes()
     }
 
     /// Returns the changes of all events after `position`. The log must hold that event.

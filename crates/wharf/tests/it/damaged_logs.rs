@@ -7,12 +7,15 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use wharf_testkit::WAIT_LIMIT;
+use wharf_testkit::cold_sessions::ColdSessions;
 use wharf_testkit::host::TestHost;
 use wharf_testkit::http::RestClient;
 
 use crate::rest::{
     caller_with_role, send_prompt, spawn_session, wait_for_session, wait_until_idle,
 };
+use crate::rest_settings::patch;
 use crate::rows::{read_all_rows, run_prompt};
 use crate::scopes::{register_workspace, start_session};
 use crate::{cli, log, open_session, prompt_for_text, scripted_host};
@@ -465,5 +468,66 @@ async fn rows_of_a_damaged_database_are_whole_at_the_first_read() -> Result<()> 
         assert_eq!(after, before, "page {page}");
         host.terminate()?;
     }
+    Ok(())
+}
+
+/// Starts a host with one ended session so long that the host reads its log only from a snapshot on
+/// at its next start. Returns the session.
+async fn start_host_with_long_session() -> Result<(TestHost, String)> {
+    let mut host = scripted_host(&[])?.start_host()?;
+    host.terminate()?;
+    let cwd = host.directory().to_owned();
+    let cold = ColdSessions {
+        count: 1,
+        agent: "scripted",
+        cwd: &cwd,
+        events: 10_100,
+        waiting: None,
+    };
+    let session = cold.write_to(&host.state_dir())?.pop().context("no session")?;
+    host.restart()?;
+    let http = RestClient::new(&host);
+    // The session takes a snapshot with this event.
+    patch(&http, &format!("/sessions/{session}"), &json!({ "archived": true }))
+        .await?
+        .expect(200)?;
+    Ok((host, session))
+}
+
+async fn read_all_events(http: &RestClient, session: &str) -> Result<()> {
+    let mut path = format!("/sessions/{session}/events?limit=1000");
+    loop {
+        let page = http.get(&path).await?.expect(200)?;
+        let Some(next) = page["next"].as_str() else { return Ok(()) };
+        path = format!("/sessions/{session}/events?limit=1000&after={next}");
+    }
+}
+
+#[tokio::test]
+async fn open_stream_of_rows_begins_again_when_they_are_made_again_for_a_lost_event() -> Result<()>
+{
+    let (mut host, session) = start_host_with_long_session().await?;
+    stop_host_with_rows(&mut host, &session).await?;
+    flip_bit(&host, &session, "prompt_ended")?;
+    host.restart()?;
+    let http = RestClient::new(&host);
+    let mut events = http.open_stream(&format!("/sessions/{session}/rows/stream"), None).await?;
+    let first = events.expect("the page", |event| event.name == "page").await?;
+    ensure!(
+        !first.data.to_string().contains("of the log cannot be read"),
+        "the host has read the log from its snapshot on: {}",
+        first.data
+    );
+    // Another reader meets the lost event, and the next one makes the rows again.
+    read_all_events(&http, &session).await?;
+    let remade = http.get(&format!("/sessions/{session}/rows")).await?.expect(200)?;
+    ensure!(remade["rows"].to_string().contains("of the log cannot be read"), "{remade}");
+
+    // Beats come for ever.
+    let reset = events.expect("the reset", |event| event.name == "reset");
+    let reset = tokio::time::timeout(WAIT_LIMIT, reset).await.context("no reset comes")??;
+    assert_eq!(reset.data, json!({ "why": "rows_remade" }));
+    let page = events.next().await?.context("no page")?;
+    assert_eq!((page.name.as_str(), &page.data["rows"]), ("page", &remade["rows"]));
     Ok(())
 }

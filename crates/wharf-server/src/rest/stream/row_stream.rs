@@ -44,6 +44,10 @@ pub(super) struct RowStream {
     transcript: SessionTranscript,
     cursor: Cursor,
     changes: watch::Receiver<u64>,
+    /// How often the rows were made again.
+    remakes: watch::Receiver<u64>,
+    /// The same when the rows that the reader has were read.
+    known_remakes: u64,
     /// The last event that the reader has received all changes of; `None` before its page.
     position: Option<EventId>,
     /// Why the reader has to begin again, if it has to.
@@ -70,6 +74,8 @@ struct Batch {
     /// How far the log was read.
     read_to: Seq,
     told: Option<MarkedState>,
+    /// How often the rows were made again before these were read.
+    remakes: u64,
 }
 
 /// A position that a reader gives.
@@ -89,6 +95,8 @@ impl RowStream {
     ) -> Result<Self, Fault> {
         let resume = after.map(parse_position).transpose()?;
         let transcript = use_cases::open_transcript(app, caller, id).await?;
+        let remakes = transcript.remakes();
+        let known_remakes = *remakes.borrow();
         let mut position = None;
         let mut reset = None;
         match resume {
@@ -107,6 +115,8 @@ impl RowStream {
         let buffers = Arc::clone(app.host.buffers());
         Ok(Self {
             changes: visible.changes(),
+            remakes,
+            known_remakes,
             attention: AttentionView::new(app, &caller.identity),
             is_attention_stale: false,
             visible,
@@ -161,6 +171,7 @@ impl RowStream {
         self.position = batch.position;
         self.cursor.go_to(batch.read_to.next());
         self.told = batch.told.or(self.told.take());
+        self.known_remakes = batch.remakes;
         self.ready.extend(batch.events, permit);
         self.sent_at = Instant::now();
         Ok(())
@@ -172,6 +183,9 @@ impl RowStream {
         let changes = self.transcript.changes_after(position.seq).await;
         let changes = changes
             .map_err(|failure| transcript_fault(&self.app, self.session.as_str(), &failure))?;
+        if self.has_remade_rows() {
+            return self.make_page(Some("rows_remade")).await;
+        }
         let RowUpdates { as_of, updates, read_to, open_asks, plan } = changes;
         let Some(updates) = updates else { return self.make_page(Some("too_far_behind")).await };
         let mut events: Vec<RowStreamEvent> = updates
@@ -212,12 +226,14 @@ impl RowStream {
             position: as_of.or(Some(position)),
             read_to,
             told,
+            remakes: self.known_remakes,
         })
     }
 
     /// Makes the page that a reader begins with, after a reset if its position is of no use.
     async fn make_page(&self, reset: Option<&'static str>) -> Result<Batch, Fault> {
         let read_to = self.transcript.handle().head();
+        let remakes = *self.remakes.borrow();
         let (page, told) =
             use_cases::read_newest_rows(&self.app, &self.attention, &self.transcript).await?;
         let position: Option<EventId> = page.as_of.parse().ok();
@@ -230,6 +246,7 @@ impl RowStream {
             position,
             read_to,
             told: Some(told),
+            remakes,
         })
     }
 
@@ -274,6 +291,11 @@ impl RowStream {
         }
     }
 
+    /// Returns true if the rows were made again since the reader got its own.
+    fn has_remade_rows(&self) -> bool {
+        *self.remakes.borrow() != self.known_remakes
+    }
+
     /// Returns true if there may be something to tell. Changes of other sessions wake the stream,
     /// too.
     fn has_news(&mut self) -> bool {
@@ -285,6 +307,7 @@ impl RowStream {
             marks = marks.without_growth(&told.marks);
         }
         if self.cursor.is_behind()
+            || self.has_remade_rows()
             || has_queue
             || told.marks != marks
             || !has_same_state(&told.descriptor, &now)
@@ -329,6 +352,7 @@ impl RowStream {
             () = async {}, if self.told.is_none() => {}
             _ = self.output_tick.tick(), if has_running => self.is_output_due = true,
             () = self.cursor.news() => {}
+            () = await_remake(&mut self.remakes, self.known_remakes) => {}
             changed = self.changes.changed() => {
                 self.is_attention_stale = true;
                 self.is_over = changed.is_err();
@@ -370,6 +394,13 @@ impl ChunkSource for RowStream {
             }
             self.wait_for_events().await;
         }
+    }
+}
+
+/// Waits until the rows were made again more often than that.
+async fn await_remake(remakes: &mut watch::Receiver<u64>, known: u64) {
+    if remakes.wait_for(|remakes| *remakes != known).await.is_err() {
+        std::future::pending().await
     }
 }
 
