@@ -113,8 +113,8 @@ impl LiveTranscript {
     ) -> Result<T, TranscriptFailure> {
         let mut rebuilds = 0;
         loop {
-            // Rows of a deleted session must not be made again. If the host stops, the log stays, and
-            // readers get its last rows.
+            // Rows of a deleted session must not be made again. If the host stops, the log stays,
+            // and readers get its last rows.
             if handle.is_closed() && !handle.shared.is_stopped() {
                 return Err(TranscriptFailure::Gone);
             }
