@@ -174,13 +174,20 @@ mod tests {
     use super::super::ledger::Ledger;
     use super::super::left_output::{AgentRemains, write_output};
     use super::super::process_records::KeptRecord;
+    use super::super::record_files::LEFT_OUTPUT_EXTENSION;
     use super::*;
 
     /// Returns an agent whose output is in this directory, in a turn.
     fn leave_output(root: &Path, records: &ProcessRecords) -> EndedAgent {
+        write_output_of("sess_a", root, records);
+        open_left_output(records)
+    }
+
+    /// Writes the output of an agent of this session, as its keeper does.
+    fn write_output_of(session: &str, root: &Path, records: &ProcessRecords) {
         let own = std::process::id();
         records.add(own, "tag", None);
-        let session = "sess_a".to_owned();
+        let session = session.to_owned();
         let version = "0.1.0".to_owned();
         let secret = "secret".to_owned();
         let kept = KeptRecord {
@@ -208,7 +215,20 @@ mod tests {
         ledger.lock().set_turn_status(status).unwrap();
         let remains = AgentRemains { stderr: b"", exit: None };
         write_output(&root.join("run").join(own.to_string()), &files, &remains).unwrap();
-        open_left_output(records)
+    }
+
+    /// Renames the only output as if a keeper with this pid had left it at the start of the epoch.
+    fn rename_output(pid: u32, root: &Path, records: &ProcessRecords) -> PathBuf {
+        let left = records.list_left_outputs().unwrap();
+        let [path] = left.as_slice() else { panic!("{left:?}") };
+        let renamed = root.join("run").join(format!("{pid}.0.{LEFT_OUTPUT_EXTENSION}"));
+        fs::rename(path, &renamed).unwrap();
+        renamed
+    }
+
+    fn make_records(root: &Path) -> ProcessRecords {
+        let identity = DirectoryIdentity::load_or_create(root).unwrap();
+        ProcessRecords::new(root.join("run"), identity)
     }
 
     fn open_left_output(records: &ProcessRecords) -> EndedAgent {
@@ -221,8 +241,7 @@ mod tests {
     #[tokio::test]
     async fn output_stays_if_it_cannot_be_taken_in_and_tells_that_a_turn_runs() {
         let temp = tempfile::tempdir().unwrap();
-        let identity = DirectoryIdentity::load_or_create(temp.path()).unwrap();
-        let records = ProcessRecords::new(temp.path().join("run"), identity);
+        let records = make_records(temp.path());
         let mut ended = leave_output(temp.path(), &records);
         let log = AgentLogs::new(false).get_or_create(&SessionId::new("sess_a"));
         let context = AdoptionContext {
@@ -248,5 +267,42 @@ mod tests {
         // Without an order to release it, it is there for the next host.
         drop(adopted);
         open_left_output(&records);
+    }
+
+    #[test]
+    fn session_that_is_opened_again_finds_its_own_output_only() {
+        let temp = tempfile::tempdir().unwrap();
+        let records = make_records(temp.path());
+        write_output_of("sess_a", temp.path(), &records);
+        let others = rename_output(std::process::id(), temp.path(), &records);
+        write_output_of("sess_b", temp.path(), &records);
+        let found = find_ended_agents_of(&SessionId::new("sess_b"), &records).unwrap();
+        let sessions: Vec<_> = found.iter().map(|agent| &agent.tree().kept.session).collect();
+        assert_eq!(sessions, ["sess_b"]);
+        assert!(others.exists(), "the output of another session is not touched");
+        // While the system fails to read its record, nobody can say that it is of another session.
+        fs::remove_file(others.join("record")).unwrap();
+        std::os::unix::fs::symlink("record", others.join("record")).unwrap();
+        let error = find_ended_agents_of(&SessionId::new("sess_b"), &records).unwrap_err();
+        assert!(may_pass(&error), "{error}");
+        assert!(others.exists(), "it is left for the next start");
+    }
+
+    #[test]
+    fn unreadable_output_of_an_earlier_keeper_with_the_same_pid_hides_none() {
+        let temp = tempfile::tempdir().unwrap();
+        let records = make_records(temp.path());
+        let own = leave_output(temp.path(), &records);
+        let earlier = temp
+            .path()
+            .join("run")
+            .join(format!("{}.0.{LEFT_OUTPUT_EXTENSION}", std::process::id()));
+        fs::create_dir(&earlier).unwrap();
+        fs::write(earlier.join("record"), "no record").unwrap();
+        let found = find_ended_agent(&own.tree, &records).unwrap();
+        assert_eq!(found.unwrap().path, own.path);
+        // Its own output may be the one that cannot be read, if there is no other.
+        fs::remove_dir_all(&own.path).unwrap();
+        assert!(find_ended_agent(&own.tree, &records).is_err());
     }
 }
