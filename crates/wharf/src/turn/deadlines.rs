@@ -59,6 +59,22 @@ impl TurnDeadlines {
         self.stopping.as_ref().map(|(why, _)| why)
     }
 
+    /// Returns the end that is told: a turn that was cancelled for a reason has ended by it, unless
+    /// something else has cut or left it meanwhile.
+    pub(super) fn name_end(&self, watched: WatchEnd) -> WatchEnd {
+        let is_other = match &watched {
+            WatchEnd::Turn(reason) => {
+                matches!(reason.as_str(), "host_shutdown" | "host_restarted" | "session_ended")
+            }
+            WatchEnd::Session | WatchEnd::Left | WatchEnd::Detached(_) | WatchEnd::Unread => true,
+            WatchEnd::Unanswered | WatchEnd::TimedOut => false,
+        };
+        match self.cancel_reason() {
+            Some(why) if !is_other => why.clone(),
+            Some(_) | None => watched,
+        }
+    }
+
     /// Returns the next time at which something is due.
     pub(super) fn next(&self) -> Option<Instant> {
         match &self.stopping {
@@ -83,6 +99,8 @@ impl TurnDeadlines {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use super::super::DetachCause;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
@@ -126,5 +144,30 @@ mod tests {
             deadlines.find_due(now + 10 * MINUTE),
             Some(DueAction::Leave(WatchEnd::TimedOut))
         );
+    }
+
+    #[test]
+    fn time_is_up_only_for_a_turn_that_has_ended_by_its_cancel() {
+        let ended = |reason: &str| WatchEnd::Turn(reason.to_owned());
+        let now = Instant::now();
+        let mut deadlines = TurnDeadlines::new(Some(MINUTE), now);
+        assert_eq!(deadlines.name_end(ended("cancelled")), ended("cancelled"));
+        deadlines.begin_cancel(WatchEnd::TimedOut, now);
+        // Agents answer a cancel in many ways.
+        for reason in ["cancelled", "removed", "end_turn", "error", "agent_exited"] {
+            assert_eq!(deadlines.name_end(ended(reason)), WatchEnd::TimedOut, "{reason}");
+        }
+        assert_eq!(deadlines.name_end(WatchEnd::TimedOut), WatchEnd::TimedOut);
+        for other in [
+            ended("host_shutdown"),
+            ended("host_restarted"),
+            ended("session_ended"),
+            WatchEnd::Session,
+            WatchEnd::Left,
+            WatchEnd::Unread,
+            WatchEnd::Detached(DetachCause::Asked),
+        ] {
+            assert_eq!(deadlines.name_end(other.clone()), other);
+        }
     }
 }

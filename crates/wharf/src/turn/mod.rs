@@ -13,7 +13,7 @@ mod start_wait;
 mod tests;
 mod typed_lines;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -112,6 +112,20 @@ pub(crate) struct WatchOptions {
     pub(crate) is_attended: bool,
 }
 
+/// Something that a watch handles.
+#[derive(Debug)]
+enum WatchStep {
+    /// The turn may have ended before the watch begins.
+    FirstLook,
+    Event(TurnEvent),
+    Signal(TurnSignal),
+    /// A typed line, or the end of the input.
+    Line(Option<String>),
+    /// The status line is due.
+    Tick,
+    Deadline,
+}
+
 /// Watches one turn of one session.
 #[derive(Debug)]
 pub(crate) struct TurnWatch<'a> {
@@ -126,7 +140,10 @@ pub(crate) struct TurnWatch<'a> {
     shows_output: bool,
     begun: bool,
     queued: bool,
+    is_person_present: bool,
     interrupted: bool,
+    /// The signals that came while a step was handled.
+    waiting_signals: VecDeque<TurnSignal>,
     deadlines: TurnDeadlines,
 }
 
@@ -134,7 +151,8 @@ impl<'a> TurnWatch<'a> {
     pub(crate) fn new(turn: WatchedTurn<'a>, options: WatchOptions) -> Self {
         let mut printer = TurnPrinter::new(options.format, options.screen, turn.agent);
         printer.hide_prompt(turn.prompt);
-        printer.name_keys(output::is_person_present());
+        let is_person_present = output::is_person_present();
+        printer.name_keys(is_person_present && !options.is_attended);
         Self {
             turn,
             options,
@@ -145,7 +163,9 @@ impl<'a> TurnWatch<'a> {
             shows_output: options.from_start,
             begun: false,
             queued: false,
+            is_person_present,
             interrupted: false,
+            waiting_signals: VecDeque::new(),
             deadlines: TurnDeadlines::new(options.timeout, Instant::now()),
         }
     }
@@ -158,8 +178,7 @@ impl<'a> TurnWatch<'a> {
     ) -> anyhow::Result<WatchEnd> {
         let end = self.watch(from, signals).await;
         self.printer.end_line();
-        let end = end?;
-        Ok(self.deadlines.cancel_reason().cloned().unwrap_or(end))
+        Ok(self.deadlines.name_end(end?))
     }
 
     async fn watch(
@@ -176,30 +195,75 @@ impl<'a> TurnWatch<'a> {
         };
         let mut ticks = self.printer.has_status().then(status_ticks);
         if self.options.is_attended
-            && let Some(ended) = self.find_turn_end().await?
+            && let Some(ended) = self.handle_unless_left(WatchStep::FirstLook, signals).await?
         {
             return Ok(ended);
         }
-        if output::is_person_present() {
+        if self.is_person_present && !self.options.is_attended {
             self.lines = Some(TypedLines::read_stdin());
         }
         loop {
             let next_deadline = self.deadlines.next();
-            let ended = tokio::select! {
-                event = source.next() => self.handle_event(event?).await?,
-                pressed = signals.next() => self.handle_signal(pressed).await?,
-                line = read_line(&mut self.lines) => self.handle_line(line).await,
-                () = tick(&mut ticks) => {
-                    if self.asks.is_empty() {
-                        self.printer.draw_status();
-                    }
-                    None
-                }
-                () = wait_until(next_deadline) => self.handle_deadline(Instant::now()).await?,
+            let step = match self.waiting_signals.pop_front() {
+                Some(pressed) => WatchStep::Signal(pressed),
+                None => tokio::select! {
+                    event = source.next() => WatchStep::Event(event?),
+                    pressed = signals.next() => WatchStep::Signal(pressed),
+                    line = read_line(&mut self.lines) => WatchStep::Line(line),
+                    () = tick(&mut ticks) => WatchStep::Tick,
+                    () = wait_until(next_deadline) => WatchStep::Deadline,
+                },
             };
-            if let Some(ended) = ended {
+            if let Some(ended) = self.handle_unless_left(step, signals).await? {
                 return Ok(ended);
             }
+        }
+    }
+
+    /// Handles a step. A frozen host never answers its calls, so signals are heard meanwhile: one
+    /// to end leaves the turn at once, as does a second Ctrl-C. Others wait until the step is done.
+    async fn handle_unless_left(
+        &mut self,
+        step: WatchStep,
+        signals: &mut Signals,
+    ) -> anyhow::Result<Option<WatchEnd>> {
+        let is_cancelling = matches!(step, WatchStep::Signal(TurnSignal::Interrupt));
+        let mut is_final = is_cancelling || self.is_interrupt_final();
+        let mut waiting = VecDeque::new();
+        let ended = {
+            let mut handling = std::pin::pin!(self.handle_step(step));
+            loop {
+                tokio::select! {
+                    biased;
+                    ended = &mut handling => break ended?,
+                    pressed = signals.next() => match pressed {
+                        TurnSignal::End => return Ok(Some(WatchEnd::Left)),
+                        TurnSignal::Interrupt if is_final => return Ok(Some(WatchEnd::Left)),
+                        TurnSignal::Interrupt | TurnSignal::HangUp => {
+                            is_final |= pressed == TurnSignal::Interrupt;
+                            waiting.push_back(pressed);
+                        }
+                    },
+                }
+            }
+        };
+        self.waiting_signals.append(&mut waiting);
+        Ok(ended)
+    }
+
+    async fn handle_step(&mut self, step: WatchStep) -> anyhow::Result<Option<WatchEnd>> {
+        match step {
+            WatchStep::FirstLook => self.find_turn_end().await,
+            WatchStep::Event(event) => self.handle_event(event).await,
+            WatchStep::Signal(pressed) => self.handle_signal(pressed).await,
+            WatchStep::Line(line) => Ok(self.handle_line(line).await),
+            WatchStep::Tick => {
+                if self.asks.is_empty() {
+                    self.printer.draw_status();
+                }
+                Ok(None)
+            }
+            WatchStep::Deadline => self.handle_deadline(Instant::now()).await,
         }
     }
 
@@ -298,13 +362,19 @@ impl<'a> TurnWatch<'a> {
             return Ok((!self.options.is_attended)
                 .then_some(WatchEnd::Detached(DetachCause::TerminalLost)));
         }
-        if pressed == TurnSignal::End || std::mem::replace(&mut self.interrupted, true) {
+        if pressed == TurnSignal::End || self.is_interrupt_final() {
             return Ok(Some(WatchEnd::Left));
         }
+        self.interrupted = true;
         self.asks.forget_all();
         self.printer.print_note("interrupting the turn; once more to leave at once");
         self.cancel_turn().await?;
         Ok(None)
+    }
+
+    /// Returns true if SIGINT leaves the turn: it was pressed before, or no person has pressed it.
+    const fn is_interrupt_final(&self) -> bool {
+        self.interrupted || (self.options.is_attended && !self.is_person_present)
     }
 
     /// Cancels the turn, or takes the prompt out of the queue if its turn has not begun: another

@@ -37,6 +37,22 @@ impl Signals {
             () = wait_for(&mut self.hang_up) => TurnSignal::HangUp,
         }
     }
+
+    /// Waits for the work of a process without a terminal. Returns `None` if a signal ends it
+    /// before, which SIGHUP does not.
+    pub(crate) async fn run_until_end<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return Some(done),
+                pressed = self.next() => match pressed {
+                    TurnSignal::HangUp => {}
+                    TurnSignal::Interrupt | TurnSignal::End => return None,
+                },
+            }
+        }
+    }
 }
 
 async fn wait_for(signal: &mut Option<Signal>) {

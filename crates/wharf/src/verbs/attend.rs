@@ -15,8 +15,8 @@ use crate::exit::{Exit, Failure};
 use crate::format::Screen;
 use crate::global::GlobalOptions;
 use crate::turn::{
-    AskFlags, AskPolicy, DetachCause, Signals, TurnFormat, TurnSignal, TurnWatch, WatchEnd,
-    WatchOptions, WatchedTurn,
+    AskFlags, AskPolicy, DetachCause, Signals, TurnFormat, TurnWatch, WatchEnd, WatchOptions,
+    WatchedTurn,
 };
 use crate::{output, session_ref};
 
@@ -140,7 +140,10 @@ impl AttendedTurn {
             let began = Instant::now();
             // A host of another version understands these requests, too: an upgrade must not leave
             // the turn alone.
-            let watched = match global.connect_if_running().await {
+            let Some(connected) = signals.run_until_end(global.connect_if_running()).await else {
+                return Ok(Exit::Interrupted);
+            };
+            let watched = match connected {
                 Ok(client) => self.watch(&client, time_is_up_at, &mut signals).await,
                 Err(error) => Err(error),
             };
@@ -151,11 +154,10 @@ impl AttendedTurn {
             if began.elapsed() >= STEADY_WATCH {
                 retry = Retry::new();
             }
-            // A signal that waited here would end the watch of the next host instead.
-            tokio::select! {
-                waited = retry.pause(error, &global) => waited?,
-                () = wait_for_end_signal(&mut signals) => return Ok(Exit::Interrupted),
-            }
+            let Some(waited) = signals.run_until_end(retry.pause(error, &global)).await else {
+                return Ok(Exit::Interrupted);
+            };
+            waited?;
         }
     }
 
@@ -186,13 +188,14 @@ impl AttendedTurn {
         if end == WatchEnd::Left {
             return Ok(Exit::Interrupted);
         }
-        if self.ends_session
-            && let Err(error) = leave_session(turn, Some(&end)).await
-            && !is_cut_by_stop(&end)
-        {
-            return Err(error);
+        if !self.ends_session {
+            return Ok(Exit::Ok);
         }
-        Ok(Exit::Ok)
+        match signals.run_until_end(leave_session(turn, Some(&end))).await {
+            None => Ok(Exit::Interrupted),
+            Some(Err(error)) if !is_cut_by_stop(&end) => Err(error),
+            Some(_) => Ok(Exit::Ok),
+        }
     }
 
     fn to_arguments(&self) -> Vec<OsString> {
@@ -253,12 +256,6 @@ fn is_cut_by_stop(end: &WatchEnd) -> bool {
     matches!(end, WatchEnd::Turn(reason) if reason == "host_shutdown")
 }
 
-/// Waits for a signal that ends this process while it cannot watch the turn. SIGHUP does not,
-/// since the process has no terminal to lose.
-async fn wait_for_end_signal(signals: &mut Signals) {
-    while signals.next().await == TurnSignal::HangUp {}
-}
-
 /// Runs the hidden command.
 pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<Exit> {
     let command = <AttendCommand as clap::CommandFactory>::command();
@@ -268,16 +265,22 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<E
 }
 
 /// Leaves the turn running as the person asked for, or because the terminal is gone: in a process
-/// of its own, or in this one if there can be no other.
+/// of its own, or in this one if there can be no other. `name` is the session's name in hints.
 pub(crate) async fn leave_running(
     global: &GlobalOptions,
     turn: &AttendedTurn,
+    name: &str,
     cause: DetachCause,
 ) -> anyhow::Result<Exit> {
+    output::print_note(&format!("left running; follow it with: wharf output -f {name}"));
     if let Err(error) = turn.hand_over(global) {
         output::print_error(&error);
         output::print_note("this program stays until the turn has ended");
-        return turn.attend(global).await;
+        let exit = turn.attend(global).await?;
+        if exit == Exit::Interrupted {
+            output::print_note(&format!("left; the turn goes on: wharf output -f {name}"));
+        }
+        return Ok(exit);
     }
     Ok(match cause {
         DetachCause::Asked => Exit::Ok,
@@ -294,23 +297,20 @@ mod tests {
     use super::*;
     use crate::connect::HostAddress;
 
-    /// Takes a connection and reads its request.
-    async fn accept_request(host: &UnixListener) -> UnixStream {
+    /// Takes a connection and reads its request. Returns the first line with it.
+    async fn accept_request(host: &UnixListener) -> (UnixStream, String) {
         let (mut caller, _) = host.accept().await.unwrap();
         let mut request = Vec::new();
         while !request.ends_with(b"\r\n\r\n") {
             request.push(caller.read_u8().await.unwrap());
         }
-        caller
+        let line = String::from_utf8_lossy(&request).lines().next().unwrap_or_default().to_owned();
+        (caller, line)
     }
 
-    /// Serves the rows of a turn that its host cuts, and is gone then.
-    async fn cut_turn(host: UnixListener, reason: &str) {
-        let mut turn = accept_request(&host).await;
-        turn.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}")
-            .await
-            .unwrap();
-        let mut stream = accept_request(&host).await;
+    /// Serves the rows of a queued turn that its host cuts, if `waits_for_cancel` after a cancel
+    /// only. No other call has an answer.
+    async fn cut_turn(host: UnixListener, reason: &str, waits_for_cancel: bool) {
         let end = json!({
             "id": "1-9", "rev": 9, "kind": "turn_end", "turn": "prm_1", "parent": null, "open": false, "summary": "",
             "at": "2026-11-19T20:20:53.885Z", "changedAt": "2026-11-19T20:20:53.885Z", "reason": reason,
@@ -319,8 +319,28 @@ mod tests {
         });
         let event = format!("event: row\ndata: {end}\n\n");
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
-        let answer = format!("{head}{:x}\r\n{event}\r\n0\r\n\r\n", event.len());
-        stream.write_all(answer.as_bytes()).await.unwrap();
+        let cut = format!("{head}{:x}\r\n{event}\r\n0\r\n\r\n", event.len());
+        let mut is_cut = !waits_for_cancel;
+        let mut streams = Vec::new();
+        loop {
+            let (mut caller, line) = accept_request(&host).await;
+            let other = if line.starts_with("DELETE ") {
+                is_cut = true;
+                "HTTP/1.1 204 No Content\r\n\r\n"
+            } else if line.contains("/turns/") {
+                "HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}"
+            } else {
+                ""
+            };
+            // The caller may have closed the connection.
+            let _ = caller.write_all(other.as_bytes()).await;
+            if line.contains("/stream") {
+                streams.push(caller);
+            }
+            for mut stream in streams.drain(..).filter(|_| is_cut) {
+                let _ = stream.write_all(cut.as_bytes()).await;
+            }
+        }
     }
 
     #[tokio::test]
@@ -334,14 +354,23 @@ mod tests {
             time_left: None,
             ends_session: true,
         };
-        for (reason, ended) in [("host_shutdown", Some(Exit::Ok)), ("host_restarted", None)] {
-            let path = folder.path().join(reason);
+        for (reason, is_time_up, ended) in [
+            ("host_shutdown", false, Some(Exit::Ok)),
+            ("host_restarted", false, None),
+            ("host_shutdown", true, Some(Exit::Ok)),
+            ("host_restarted", true, None),
+        ] {
+            let path = folder.path().join(format!("{reason}-{is_time_up}"));
             let listener = UnixListener::bind(&path).unwrap();
             let client = HostClient::unconnected(HostAddress::Socket(path));
             let mut signals = Signals::listen().unwrap();
-            let (watched, ()) =
-                tokio::join!(turn.watch(&client, None, &mut signals), cut_turn(listener, reason));
-            assert_eq!(watched.as_ref().ok(), ended.as_ref(), "{reason}: {watched:?}");
+            let time_is_up_at = is_time_up.then(Instant::now);
+            let watched = tokio::select! {
+                watched = turn.watch(&client, time_is_up_at, &mut signals) => watched,
+                () = cut_turn(listener, reason, is_time_up) => unreachable!(),
+            };
+            let told = watched.as_ref().ok();
+            assert_eq!(told, ended.as_ref(), "{reason}, {is_time_up}: {watched:?}");
         }
     }
 

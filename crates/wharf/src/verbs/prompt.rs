@@ -171,14 +171,15 @@ async fn watch_turn(
     let since = Instant::now();
     let end = TurnWatch::new(turn, options).run(from, signals).await?;
     if let WatchEnd::Detached(cause) = end {
-        output::print_note(&format!("left running; follow it with: wharf output -f {}", turn.name));
         let attended = AttendedTurn::of_turn(turn, verb.asks, false).after(since.elapsed());
-        return leave_running(global, &attended, cause).await;
+        return leave_running(global, &attended, turn.name, cause).await;
     }
     if end == WatchEnd::Left && !format.is_for_program() {
         output::print_note(&format!("left; the turn goes on: wharf output -f {}", turn.name));
     }
-    Ok(TurnReport::read(turn).await.print(turn, &end, format, screen).await)
+    let report = async { TurnReport::read(turn).await.print(turn, &end, format, screen).await };
+    // A frozen host does not tell how the turn has ended.
+    Ok(signals.run_until_end(report).await.unwrap_or(Exit::Interrupted))
 }
 
 /// Waits until the agent of a resumed session runs. Returns false if it did not start, which ends

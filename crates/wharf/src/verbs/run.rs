@@ -211,17 +211,24 @@ async fn watch_and_leave(
     let since = Instant::now();
     let end = TurnWatch::new(turn, options).run(from, signals).await;
     if let Ok(WatchEnd::Detached(cause)) = end {
-        output::print_note(&format!("left running; follow it with: wharf output -f {}", turn.name));
-        return leave_running(global, &attended.after(since.elapsed()), cause).await;
+        let attended = attended.after(since.elapsed());
+        return leave_running(global, &attended, turn.name, cause).await;
     }
-    let exit = match &end {
-        Ok(end) => {
-            let report = TurnReport::read(turn).await.ending_session(!verb.keep);
-            report.print(turn, end, format, screen).await
-        }
-        Err(_) => Exit::Error,
+    let leaving = async {
+        let exit = match &end {
+            Ok(end) => {
+                let report = TurnReport::read(turn).await.ending_session(!verb.keep);
+                report.print(turn, end, format, screen).await
+            }
+            Err(_) => Exit::Error,
+        };
+        report_leaving(turn, end.as_ref().ok(), verb.keep, format.is_for_program()).await;
+        exit
     };
-    report_leaving(turn, end.as_ref().ok(), verb.keep, format.is_for_program()).await;
+    // A frozen host does not end the session.
+    let Some(exit) = signals.run_until_end(leaving).await else {
+        return Ok(Exit::Interrupted);
+    };
     end.map(|_| exit)
 }
 

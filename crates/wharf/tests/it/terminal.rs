@@ -1,6 +1,7 @@
 //! A terminal for tests: a command runs in it, the test types and reads.
 
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::{ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Instant;
@@ -27,8 +28,13 @@ pub(crate) struct TestTerminal {
 impl TestTerminal {
     /// Runs `wharf` with these arguments for this host.
     pub(crate) fn run_wharf(host: &TestHost, arguments: &[&str]) -> Result<Self> {
+        Self::run_program(host, &crate::wharf_binary(), arguments)
+    }
+
+    /// Runs this program, which is a copy of `wharf`, with these arguments for this host.
+    pub(crate) fn run_program(host: &TestHost, program: &Path, arguments: &[&str]) -> Result<Self> {
         let plain = command_for_host(host, arguments);
-        let words = std::iter::once(plain.get_program()).chain(plain.get_args());
+        let words = std::iter::once(program.as_os_str()).chain(plain.get_args());
         let quoted: Vec<String> =
             words.map(|word| format!("'{}'", word.to_string_lossy())).collect();
         let mut command = terminal_command(&format!("exec {}", quoted.join(" ")));
