@@ -147,7 +147,8 @@ impl ListenPlan {
         let tls = match Tls::open(&config.tls) {
             Ok(tls) => tls,
             Err(TlsError::Half { missing }) => {
-                return Err(BindError::HalfTls { missing, advice: advise_pair(config) });
+                let needs_tls = is_public && !config.insecure_no_tls;
+                return Err(BindError::HalfTls { missing, advice: advise_pair(config, needs_tls) });
             }
             Err(error) => return Err(BindError::Tls(error)),
         };
@@ -211,9 +212,19 @@ fn advise_change(config: &Config) -> String {
     }
 }
 
-/// Says how the user completes a certificate that has no key, or a key without its certificate.
-fn advise_pair(config: &Config) -> String {
+/// Says how the user completes a certificate that has no key, or a key without its certificate. An
+/// address that others reach cannot do without both.
+fn advise_pair(config: &Config, needs_tls: bool) -> String {
     let given = if config.tls.cert.is_some() { "tls.cert" } else { "tls.key" };
+    if needs_tls {
+        return match config.origin_of(given) {
+            SettingOrigin::File | SettingOrigin::Default => format!("set both: {SET_CERTIFICATE}"),
+            SettingOrigin::Environment(_) => {
+                "set both variables, WHARF_TLS_CERT and WHARF_TLS_KEY".to_owned()
+            }
+            SettingOrigin::Flag(_) => "give both --tls-cert and --tls-key".to_owned(),
+        };
+    }
     match config.origin_of(given) {
         SettingOrigin::File | SettingOrigin::Default => {
             format!("set both: {SET_CERTIFICATE}, or neither: wharf config unset {given}")

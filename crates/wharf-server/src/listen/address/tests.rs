@@ -127,6 +127,12 @@ fn advice_names_the_place_where_the_user_has_set_the_address_or_the_certificate(
         "{half}"
     );
     assert!(half.contains("wharf config unset tls.cert"), "{half}");
+    let half_in_public = told("listen = \"0.0.0.0:7440\"\n[tls]\ncert = \"/no/such.pem\"");
+    assert!(
+        half_in_public.contains("wharf config set tls.cert FILE tls.key FILE")
+            && !half_in_public.contains("unset"),
+        "{half_in_public}"
+    );
     let open = told("listen = \"0.0.0.0:7440\"");
     assert!(open.contains("wharf config set tls.cert FILE tls.key FILE"), "{open}");
     assert!(
