@@ -1,6 +1,6 @@
 //! Opening a session, and the words with which the client leaves.
 
-use wharf_api::RowBody;
+use wharf_api::{RowBody, SessionInfo};
 
 use crate::effect::{DraftKey, TuiEffect};
 use crate::model::{LeftDraft, OpenSession, PaneFocus, TuiState};
@@ -80,7 +80,21 @@ impl TuiState {
         format!(
             "{}\ndetached; the session goes on: wharf attach {}",
             to_printable_lines(&text),
-            open.id
+            name_in_shell(&open.id, self.open_info(), self.list.sessions())
         )
     }
+}
+
+/// Returns the name by which a verb takes the open session: its label, if no other session has it
+/// and a shell takes it as it is, else the id.
+fn name_in_shell<'a>(
+    id: &'a str,
+    open: Option<&'a SessionInfo>,
+    mut known: impl Iterator<Item = &'a SessionInfo>,
+) -> &'a str {
+    let Some(label) = open.and_then(|session| session.label.as_deref()) else { return id };
+    let is_word = label.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+    let is_plain = is_word && !label.is_empty() && label != "." && !label.starts_with('-');
+    let is_shared = known.any(|other| other.id != id && other.label.as_deref() == Some(label));
+    if is_plain && !is_shared { label } else { id }
 }

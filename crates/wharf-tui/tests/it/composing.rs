@@ -67,6 +67,30 @@ fn draft_is_saved_after_a_moment_and_before_leaving() {
 }
 
 #[test]
+fn way_back_names_the_label_if_a_shell_takes_it_as_it_is() {
+    for (labels, way_back) in [
+        (["docs", "other"], "wharf attach docs"),
+        (["docs", "docs"], "wharf attach sess_a"),
+        (["my docs", "other"], "wharf attach sess_a"),
+        (["-f", "other"], "wharf attach sess_a"),
+        ([".", "other"], "wharf attach sess_a"),
+    ] {
+        let mut scene = Scene::connected(80, 24);
+        let [own, other] = labels.map(|label| json!({ "label": label }));
+        let about = session("sess_a", "", own);
+        scene.list(std::slice::from_ref(&about));
+        scene.press("enter");
+        let stream = scene.opened_stream();
+        scene.rows(stream, "page", page(about.clone(), &[], &[]));
+        scene.list(&[about, session("sess_b", "", other)]);
+        scene.press("ctrl-d");
+        let effects = scene.take_effects();
+        let Some(TuiEffect::Leave { text }) = effects.last() else { panic!("{effects:?}") };
+        assert!(text.ends_with(way_back), "{labels:?}: {text}");
+    }
+}
+
+#[test]
 fn prompt_is_not_sent_to_a_lost_host_and_its_text_stays() {
     let mut scene = open_session("idle");
     scene.feed(TuiInput::List(StreamInput::Lost { reason: String::new(), retry_in: None }));
