@@ -253,7 +253,7 @@ async fn report_leaving(turn: WatchedTurn<'_>, end: Option<&WatchEnd>, keep: boo
     let name = turn.name;
     if keep {
         if !quiet {
-            output::print_note(&describe_kept(turn));
+            output::print_note(&describe_kept(turn, end));
         }
         return;
     }
@@ -266,9 +266,18 @@ async fn report_leaving(turn: WatchedTurn<'_>, end: Option<&WatchEnd>, keep: boo
     }
 }
 
-/// Says that the session stays, and how it goes on.
-fn describe_kept(turn: WatchedTurn<'_>) -> String {
-    format!("kept as {}; go on with: wharf prompt {} TEXT", turn.session, turn.name)
+/// Says that the session stays, and how it goes on; after a failed start the reason of the failure
+/// has said so.
+fn describe_kept(turn: WatchedTurn<'_>, end: Option<&WatchEnd>) -> String {
+    match end {
+        Some(WatchEnd::Session) => format!("kept as {}", turn.session),
+        Some(WatchEnd::Turn(reason)) if reason == "start_failed" => {
+            format!("kept as {}", turn.session)
+        }
+        Some(_) | None => {
+            format!("kept as {}; go on with: wharf prompt {} TEXT", turn.session, turn.name)
+        }
+    }
 }
 
 /// Ends the session as its turn ended. Returns false if it has ended or ends by itself: its history
@@ -414,6 +423,11 @@ mod tests {
             prompt: "p",
             agent: "a",
         };
-        assert_eq!(describe_kept(turn), "kept as sess_1; go on with: wharf prompt docs TEXT");
+        let kept_after =
+            |reason: &str| describe_kept(turn, Some(&WatchEnd::Turn(reason.to_owned())));
+        let goes_on = "kept as sess_1; go on with: wharf prompt docs TEXT";
+        assert_eq!(kept_after("end_turn"), goes_on);
+        assert_eq!(kept_after("start_failed"), "kept as sess_1");
+        assert_eq!(describe_kept(turn, Some(&WatchEnd::Session)), "kept as sess_1");
     }
 }
