@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, channel};
 use wharf_testkit::host::TestHost;
 use wharf_testkit::http::RestClient;
 use wharf_testkit::{WAIT_LIMIT, polling, processes};
@@ -98,11 +98,11 @@ fn relay_calls(
     host: &TestHost,
     chosen: ChosenCalls,
     fate: CallFate,
-) -> Result<(HostRelay, UnboundedReceiver<()>)> {
-    let (sender, made) = unbounded_channel();
+) -> Result<(HostRelay, Receiver<()>)> {
+    let (sender, made) = channel(16);
     let relay = HostRelay::put_before(&host.socket_path(), move |line| {
         if line.starts_with(chosen.method) && line.contains(chosen.word) {
-            let _ = sender.send(());
+            let _ = sender.try_send(());
             fate
         } else {
             CallFate::Passed
@@ -112,7 +112,7 @@ fn relay_calls(
 }
 
 /// Waits for the next call that a relay tells of.
-async fn expect_call(made: &mut UnboundedReceiver<()>) -> Result<()> {
+async fn expect_call(made: &mut Receiver<()>) -> Result<()> {
     let told = tokio::time::timeout(WAIT_LIMIT, made.recv()).await;
     told.ok().flatten().context("the call is not made")
 }
@@ -232,11 +232,11 @@ async fn ctrl_c_cancels_a_turn_that_no_other_process_looks_after() -> Result<()>
 #[tokio::test(flavor = "multi_thread")]
 async fn second_ctrl_c_leaves_a_turn_whose_cancel_has_no_answer() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
-    let (sender, mut made) = unbounded_channel();
+    let (sender, mut made) = channel(16);
     let _relay = HostRelay::put_before(&host.socket_path(), move |line| {
         let is_cancel = line.contains("/interrupt");
         if is_cancel || line.contains("/stream") {
-            let _ = sender.send(());
+            let _ = sender.try_send(());
         }
         if is_cancel { CallFate::Held } else { CallFate::Passed }
     })?;

@@ -67,7 +67,7 @@ async fn relay_call(
         }
         CallFate::Held => {
             // Until the caller is gone.
-            caller.read(&mut begin).await?;
+            while caller.read(&mut begin).await? > 0 {}
             return Ok(());
         }
     }
