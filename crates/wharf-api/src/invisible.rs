@@ -185,6 +185,17 @@ pub fn name_character(c: char) -> String {
     format!("[U+{:04X}]", u32::from(c))
 }
 
+/// Returns the text in quotes for a message, with names for invisible and control characters.
+pub fn quote_visibly(text: &str) -> String {
+    let mut finder = InvisibleFinder::default();
+    let show = |c: char| {
+        let is_hidden = finder.is_invisible(c) || c.is_control();
+        if is_hidden { name_character(c) } else { c.to_string() }
+    };
+    let shown: String = text.chars().map(show).collect();
+    format!("\"{shown}\"")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

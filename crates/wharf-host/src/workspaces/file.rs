@@ -6,6 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
+use wharf_api::quote_visibly;
 use wharf_core::Millis;
 
 use super::slug::Slug;
@@ -177,7 +178,8 @@ fn deserialize_absolute_path<'de, D: Deserializer<'de>>(
     if path.is_absolute() {
         return Ok(path);
     }
-    Err(de::Error::custom(format!("{path:?} is not an absolute path")))
+    let quoted = quote_visibly(&path.to_string_lossy());
+    Err(de::Error::custom(format!("{quoted} is not an absolute path")))
 }
 
 fn deserialize_distinct<'de, D: Deserializer<'de>>(

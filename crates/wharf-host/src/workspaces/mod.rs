@@ -17,6 +17,8 @@ pub use directory_scope::DirectoryScope;
 pub use file::{Workspace, WorkspaceList};
 pub use slug::{BadSlug, Slug};
 
+use wharf_api::quote_visibly;
+
 use crate::format_timestamp;
 use crate::ids::Now;
 
@@ -47,7 +49,7 @@ pub enum WorkspaceError {
     Label,
     #[error("{path} {why}; create it or give another", path = path.display(), why = explain_unfit_directory(path))]
     Path { path: PathBuf },
-    #[error("no workspace called {slug:?}; known: {known}. See: wharf workspace list")]
+    #[error("no workspace called {name}; known: {known}. See: wharf workspace list", name = quote_visibly(slug))]
     Unknown { slug: String, known: String },
     #[error("there is a workspace {slug:?} already, for {path}; remove it first or choose another slug", path = path.display())]
     Exists { slug: String, path: PathBuf },

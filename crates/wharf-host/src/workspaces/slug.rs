@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
+use wharf_api::quote_visibly;
 
 /// The longest slug.
 const MAX_SLUG_BYTES: usize = 64;
@@ -15,7 +16,8 @@ pub struct Slug(Arc<str>);
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a slug; use up to 64 of a-z, 0-9, - and _, beginning with a letter or a digit"
+    "{quoted} is not a slug; use up to 64 of a-z, 0-9, - and _, beginning with a letter or a digit",
+    quoted = quote_visibly(_0)
 )]
 pub struct BadSlug(String);
 

@@ -109,6 +109,12 @@ fn the_default_bucket_can_be_named_and_has_no_directory() {
 }
 
 #[test]
+fn refused_slug_is_quoted_with_names_for_what_cannot_be_seen() {
+    let told = "a\u{200b}b\n\"c\\".parse::<Slug>().unwrap_err().to_string();
+    assert!(told.starts_with("\"a[U+200B]b[U+000A]\"c\\\" is not a slug"), "{told}");
+}
+
+#[test]
 fn a_damaged_file_is_named_by_line_and_column_and_left_alone() {
     let bench = bench();
     let path = bench.dir("a");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use wharf_api::quote_visibly;
 use wharf_host::core::Millis;
 use wharf_host::{Now, Slug, format_timestamp_in_seconds, parse_timestamp};
 
@@ -171,10 +172,12 @@ impl TokenEntry {
     pub(super) fn find_fault(&self) -> Option<String> {
         let Self { id, workspace, expires_at, .. } = self;
         if !id.starts_with(ID_PREFIX) {
-            return Some(format!("the id {id:?} does not begin with {ID_PREFIX}"));
+            let id = quote_visibly(id);
+            return Some(format!("the id {id} does not begin with {ID_PREFIX}"));
         }
         if let Some(slug) = workspace.as_deref().filter(|slug| slug.parse::<Slug>().is_err()) {
-            return Some(format!("the workspace {slug:?} of {id} is not a slug"));
+            let slug = quote_visibly(slug);
+            return Some(format!("the workspace {slug} of {id} is not a slug"));
         }
         if workspace.is_some() && self.access == Access::Admin {
             return Some(format!("{id} is an admin of one workspace, which there is not"));
