@@ -110,10 +110,12 @@ impl SessionTask {
 
     /// Phase one: wait for something to happen.
     async fn gather(&mut self) -> Wake {
-        let held = self.journal.is_held();
+        // A session whose log is full is being ended: until the disk has its end, its agent would
+        // write on and on.
+        let is_unread = self.journal.is_held() || self.admission.is_log_full();
         let wait = self.wait();
         let agent = async {
-            match held {
+            match is_unread {
                 true => std::future::pending().await,
                 false => self.agent.read().await,
             }
