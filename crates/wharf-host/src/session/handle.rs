@@ -612,6 +612,11 @@ impl SessionHandle {
         self.commands.is_closed()
     }
 
+    /// Returns true if the session's task ends, or has ended, only because the host stops.
+    pub fn is_stopped(&self) -> bool {
+        self.shared.is_stopped()
+    }
+
     /// Has this session's agent delete another session of its adapter. Returns `None` if the
     /// session has no agent.
     pub(crate) async fn delete_other(&self, agent_session: Arc<str>) -> Option<AgentDelete> {

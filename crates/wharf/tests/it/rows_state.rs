@@ -8,7 +8,7 @@ use wharf_testkit::client::TestClient;
 use wharf_testkit::http::{RestClient, TestEventStream};
 
 use crate::program::wharf_command;
-use crate::rest::{send_prompt, spawn_session};
+use crate::rest::{send_prompt, spawn_session, wait_until_idle};
 use crate::rest_settings::patch;
 use crate::rows::{RowReader, read_all_rows};
 use crate::{connect_client, cwd, scripted_host};
@@ -213,5 +213,46 @@ async fn readers_are_told_of_the_turn_that_a_stop_cuts_before_their_streams_end(
         ensure!(is_told_of_cut(events, cut).await, "reader {n} is not told");
     }
     ensure!(host.wait_exit(WAIT_LIMIT)?.success(), "the host's exit");
+    Ok(())
+}
+
+/// Reads a stream to its end, and returns true if it told that the session is gone.
+async fn is_told_of_deletion(mut events: TestEventStream) -> bool {
+    while let Ok(Some(event)) = events.next().await {
+        if event.name == "gone" {
+            return true;
+        }
+    }
+    false
+}
+
+/// The sessions wait for each other before they are taken off the list, when their tasks have
+/// ended.
+#[tokio::test]
+async fn readers_of_sessions_that_are_deleted_at_once_are_told_that_they_are_gone() -> Result<()> {
+    const SESSIONS: usize = 12;
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
+    let mut readers = Vec::new();
+    let mut deletions = Vec::new();
+    for _ in 0..SESSIONS {
+        let id = spawn_session(&http, &host).await?;
+        wait_until_idle(&http, &id).await?;
+        let (events, _) = open_rows(&http, &id).await?;
+        readers.push(events);
+        deletions.push(id);
+    }
+    let deleting = deletions.into_iter().map(|id| {
+        let http = RestClient::new(&host);
+        tokio::spawn(async move { http.delete(&format!("/sessions/{id}")).await })
+    });
+    let deleting: Vec<_> = deleting.collect();
+    for (n, events) in readers.into_iter().enumerate() {
+        ensure!(is_told_of_deletion(events).await, "reader {n} is not told");
+    }
+    for deleted in deleting {
+        let status = deleted.await??.status;
+        ensure!((200..300).contains(&status), "{status}");
+    }
     Ok(())
 }

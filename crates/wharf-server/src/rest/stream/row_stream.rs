@@ -250,12 +250,12 @@ impl RowStream {
         })
     }
 
-    /// Goes on with a session whose task has ended: by the session's deletion, or because its log
-    /// failed.
+    /// Goes on with a session whose task has ended: by a stop of the host, by the session's
+    /// deletion, or because its log failed.
     async fn go_on(&mut self) {
         match self.visible.open(&self.session).await {
-            // Its task has ended for good: the host is stopping.
-            Ok(handle) if handle.is_closed() => self.send_last_batch().await,
+            Ok(handle) if handle.is_closed() && handle.is_stopped() => self.send_last_batch().await,
+            Ok(handle) if handle.is_closed() => self.await_deletion().await,
             Ok(handle) => {
                 self.transcript = self.app.host.transcript(handle);
                 // The marks of another task cannot be compared, so the stream sends the whole
@@ -270,6 +270,13 @@ impl RowStream {
                 self.is_over = true;
             }
         }
+    }
+
+    /// Waits for the next change among the sessions: one whose task has ended for its deletion is
+    /// about to leave the list. The stream ends if nothing changes; its reader comes back.
+    async fn await_deletion(&mut self) {
+        let changed = tokio::time::timeout(BEAT_INTERVAL, self.changes.changed()).await;
+        self.is_over = !matches!(changed, Ok(Ok(())));
     }
 
     /// Sends what the session's task has done before it ended, and ends the stream.
