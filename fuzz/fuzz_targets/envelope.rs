@@ -1,4 +1,4 @@
-//! See `wharf_host::fuzz::envelope`.
+//! See `wharf_acp::fuzz::envelope`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| wharf_host::fuzz::envelope(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| wharf_acp::fuzz::envelope(data));

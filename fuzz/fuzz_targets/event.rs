@@ -1,4 +1,4 @@
-//! See `wharf_host::fuzz::event`.
+//! See `wharf_acp::fuzz::event`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| wharf_host::fuzz::event(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| wharf_acp::fuzz::event(data));

@@ -1,4 +1,4 @@
-//! See `wharf_host::fuzz::readers`.
+//! See `wharf_acp::fuzz::readers`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| wharf_host::fuzz::readers(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| wharf_acp::fuzz::readers(data));

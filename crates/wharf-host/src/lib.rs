@@ -21,7 +21,6 @@ mod attention;
 mod config;
 mod descriptor;
 mod file_search;
-pub mod frame;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod host;

@@ -10,6 +10,7 @@ pub mod agent_pipe;
 pub mod client;
 #[cfg(feature = "cold-sessions")]
 pub mod cold_sessions;
+pub mod fuzzing;
 pub mod host;
 pub mod http;
 pub mod normaliser;

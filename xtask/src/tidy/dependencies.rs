@@ -71,6 +71,22 @@ const BANS: &[Ban] = &[
         reason: "every other crate reads JSON by it: it has no runtime and no IO",
     },
     Ban {
+        name: "wharf-acp",
+        direct: &[],
+        anywhere: &["tokio", "axum", "hyper*", "rustix", "libc", "rusqlite"],
+        only: &[
+            "bytes",
+            "memchr",
+            "serde",
+            "serde_json",
+            "thiserror",
+            "tracing",
+            "wharf-core",
+            "wharf-json",
+        ],
+        reason: "crates on both sides of the host open frames by it: it has no runtime and no IO",
+    },
+    Ban {
         name: "wharf-transcript",
         direct: &[
             "wharf-demo",
@@ -146,12 +162,12 @@ const BANS: &[Ban] = &[
 ];
 
 pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
-    let graph = if repo.has(Path::new("Cargo.lock")) {
+    let mut graph = if repo.has(Path::new("Cargo.lock")) {
         dependency_graph(&read(&repo.root, Path::new("Cargo.lock"))?)?
     } else {
         Graph::new()
     };
-    let mut findings = Vec::new();
+    let mut manifests = Vec::new();
     for path in repo
         .files
         .iter()
@@ -160,15 +176,24 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
         let text = read(&repo.root, path)?;
         let manifest: Table =
             toml::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
-        let name = manifest
-            .get("package")
-            .and_then(|package| package.get("name"))
-            .and_then(Value::as_str);
+        if let Some(name) = package_name(&manifest) {
+            // The lock file names those of tests, too.
+            graph.insert(name.to_owned(), direct_dependencies(&manifest));
+        }
+        manifests.push((path, text, manifest));
+    }
+    let mut findings = Vec::new();
+    for (path, text, manifest) in &manifests {
+        let name = package_name(manifest);
         for ban in BANS.iter().filter(|ban| Some(ban.name) == name) {
-            findings.extend(check_manifest(ban, path, &text, &manifest, &graph));
+            findings.extend(check_manifest(ban, path, text, manifest, &graph));
         }
     }
     Ok(findings)
+}
+
+fn package_name(manifest: &Table) -> Option<&str> {
+    manifest.get("package")?.get("name")?.as_str()
 }
 
 fn check_manifest(

@@ -29,8 +29,8 @@ use super::process_records::{KeeperLimits, KeptRecord, LeftTree, ProcessRecords}
 use super::process_table;
 use super::stderr::StderrTail;
 use super::turn_status::TurnStatus;
+use crate::agent::lines::FrameReader;
 use crate::config::KeeperSettings;
-use crate::frame::FrameReader;
 use crate::ids::{Now, random_text};
 
 /// How long a keeper may take to answer one call, and all keepers together while a host starts. A

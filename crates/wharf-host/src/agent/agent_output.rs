@@ -128,7 +128,7 @@ mod tests {
 
     use super::super::kept_files::{create_file, held_bytes};
     use super::*;
-    use crate::frame::{FrameLine, FrameReader};
+    use crate::agent::lines::{FrameLine, FrameReader};
 
     #[tokio::test]
     async fn memory_of_a_line_over_the_limit_is_given_back() {

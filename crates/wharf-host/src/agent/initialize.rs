@@ -17,7 +17,8 @@ use super::ledger::LineNote;
 use super::outbox::Outbox;
 use super::stderr::StderrTail;
 use crate::adapters::AdapterError;
-use crate::frame::{self, Envelope, FrameKind, FrameLine, FrameReader};
+use crate::agent::lines::{FrameLine, FrameReader};
+use wharf_acp::{Envelope, FrameKind};
 
 /// Bounds the frames that are kept before `session/new` is answered: several agents send commands
 /// and modes early, one of them half a megabyte.
@@ -322,11 +323,16 @@ impl InitializedAgent {
 
     /// Sends a client's request under an id of the host and returns the answer unchanged.
     pub(crate) async fn forward_request(&mut self, frame: &Bytes) -> Result<Bytes, StartFailure> {
-        let envelope = frame::scan(frame).map_err(|error| StartFailure::new(error.to_string()))?;
+        let envelope =
+            wharf_acp::scan(frame).map_err(|error| StartFailure::new(error.to_string()))?;
         let id = self.take_id();
         let method = envelope.method.to_string();
-        self.send_and_wait(&method, frame::with_id(frame, &envelope, id.to_string().as_bytes()), id)
-            .await
+        self.send_and_wait(
+            &method,
+            wharf_acp::with_id(frame, &envelope, id.to_string().as_bytes()),
+            id,
+        )
+        .await
     }
 
     /// Ends the process and returns the failure, with the agent's exit and stderr.
@@ -381,7 +387,7 @@ fn sort_line(
                 .then_some(AwaitedLine::Malformed(detail));
         }
     };
-    let envelope = match frame::scan(frame) {
+    let envelope = match wharf_acp::scan(frame) {
         Ok(envelope) => envelope,
         Err(error) => {
             early.add_fault(&error);
@@ -423,12 +429,12 @@ fn is_awaited_answer(found: &[Salvaged], id: Option<u64>) -> bool {
 /// (rule 12.11).
 fn clean_answer(frame: &[u8], envelope: &Envelope<'_>) -> Result<Bytes, ReadError> {
     let plain = if envelope.has_null_members {
-        frame::without_null_members(frame, envelope.kind)?
+        wharf_acp::without_null_members(frame, envelope.kind)?
     } else {
         Bytes::copy_from_slice(frame)
     };
-    let plain = if envelope.has_odd_meta { frame::wrap_odd_meta(&plain)? } else { plain };
-    if envelope.has_wharf_meta { frame::rename_wharf_meta(&plain) } else { Ok(plain) }
+    let plain = if envelope.has_odd_meta { wharf_acp::wrap_odd_meta(&plain)? } else { plain };
+    if envelope.has_wharf_meta { wharf_acp::rename_wharf_meta(&plain) } else { Ok(plain) }
 }
 
 impl EarlyFrames {
@@ -459,7 +465,7 @@ impl EarlyFrames {
         let modes = tells("modes");
         let options = tells("configOptions");
         self.frames.retain(|frame| {
-            match frame::scan(frame).ok().and_then(|envelope| envelope.update) {
+            match wharf_acp::scan(frame).ok().and_then(|envelope| envelope.update) {
                 Some(UpdateKind::CurrentModeUpdate) => !modes,
                 Some(UpdateKind::ConfigOptionUpdate) => !options,
                 _ => true,
@@ -467,7 +473,7 @@ impl EarlyFrames {
         });
     }
 
-    pub(crate) fn add_fault(&mut self, error: &frame::ScanError) {
+    pub(crate) fn add_fault(&mut self, error: &wharf_acp::ScanError) {
         if self.faults.len() < 100 {
             self.faults.push(classify_fault(error));
         }
@@ -475,12 +481,12 @@ impl EarlyFrames {
 }
 
 /// Returns the log's entry for a line that could not be read.
-pub(crate) fn classify_fault(error: &frame::ScanError) -> (Fault, String) {
+pub(crate) fn classify_fault(error: &wharf_acp::ScanError) -> (Fault, String) {
     let kind = match error {
-        frame::ScanError::NotUtf8 => Fault::NotUtf8,
-        frame::ScanError::NotJson(_)
-        | frame::ScanError::Batch
-        | frame::ScanError::NotMessage(_) => Fault::Malformed,
+        wharf_acp::ScanError::NotUtf8 => Fault::NotUtf8,
+        wharf_acp::ScanError::NotJson(_)
+        | wharf_acp::ScanError::Batch
+        | wharf_acp::ScanError::NotMessage(_) => Fault::Malformed,
     };
     (kind, error.to_string())
 }

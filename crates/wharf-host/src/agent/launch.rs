@@ -26,8 +26,8 @@ use super::process_records::ProcessRecords;
 use super::process_table::{KEEPER_VERB, TAG_VARIABLE};
 use super::stderr::StderrTail;
 use super::{open_files_limit, outbox::Outbox};
+use crate::agent::lines::FrameReader;
 use crate::config::{CONFIG_KEYS, KeeperScope, WEBHOOK_SECRET_VARIABLE};
-use crate::frame::FrameReader;
 use crate::sandbox::{CARRIED_PREFIX, SandboxProfile};
 
 /// All that is needed to start an agent.

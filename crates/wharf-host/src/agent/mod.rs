@@ -16,6 +16,7 @@ pub(crate) mod kept_files;
 mod launch;
 pub(crate) mod ledger;
 mod left_output;
+pub(crate) mod lines;
 mod open_files_limit;
 mod open_session;
 mod orphans;

@@ -16,7 +16,7 @@ use super::initialize::{EarlyFrames, InitializedAgent, StartFailure};
 use super::kept_files::KeptFiles;
 use super::outbox::Outbox;
 use super::stderr::StderrTail;
-use crate::frame::{self, FrameReader};
+use crate::agent::lines::FrameReader;
 use crate::settings::{AgentSettings, Restoration, RestoreStep, SettingRequest};
 
 /// How the session is to be opened.
@@ -113,7 +113,7 @@ pub(crate) async fn open_session(
         next_id,
         ..
     } = agent;
-    let answer = Raw::new_checked_before(frame::one_line(answer));
+    let answer = Raw::new_checked_before(wharf_acp::one_line(answer));
     let traits = initialize_response.traits;
     Ok(OpenedAgent {
         process,
@@ -156,7 +156,7 @@ fn read_session_id(answer: &[u8]) -> Result<Option<String>, ReadError> {
 
 /// Rewrites the failure if the agent does not know its session any more.
 fn explain_unknown_session(failure: StartFailure, how: StartKind) -> StartFailure {
-    let answer = failure.answer.as_deref().map(frame::to_value);
+    let answer = failure.answer.as_deref().map(wharf_acp::to_value);
     if how == StartKind::New
         || answer.is_none_or(|answer| answer["error"]["code"] != code::RESOURCE_NOT_FOUND)
     {
@@ -180,11 +180,11 @@ fn build_open_request(
     id: u64,
 ) -> Result<(&'static str, Bytes), StartFailure> {
     let frame = opening.new_frame.bytes();
-    let envelope = frame::scan(frame)
+    let envelope = wharf_acp::scan(frame)
         .map_err(|error| StartFailure::impossible(format!("session/new: {error}")))?;
     match (opening.how, &opening.agent_session) {
         (StartKind::New, _) => {
-            Ok(("session/new", frame::with_id(frame, &envelope, id.to_string().as_bytes())))
+            Ok(("session/new", wharf_acp::with_id(frame, &envelope, id.to_string().as_bytes())))
         }
         (StartKind::Load, Some(session)) => {
             build_reopen_request("session/load", frame, session, id)
@@ -216,7 +216,7 @@ fn build_reopen_request(
     let params = params.map_err(|error| {
         StartFailure::impossible(format!("the session's start parameters cannot be read: {error}"))
     })?;
-    Ok((method, frame::one_line(rpc::request(id, method, params))))
+    Ok((method, wharf_acp::one_line(rpc::request(id, method, params))))
 }
 
 /// Sets every setting that differs from the wanted ones until none differs. Returns the settings
@@ -233,7 +233,7 @@ async fn restore_settings(
     let mut looked_at = 0;
     loop {
         for frame in agent.early.frames.iter().skip(looked_at) {
-            if let Some(kind) = frame::scan(frame).ok().and_then(|envelope| envelope.update) {
+            if let Some(kind) = wharf_acp::scan(frame).ok().and_then(|envelope| envelope.update) {
                 // A report that cannot be read is a fault of the agent, which the session's task
                 // notes.
                 let _ = reported.take_update(kind, frame);

@@ -216,7 +216,7 @@ impl From<CreateParams> for TerminalSpec {
 }
 
 fn parse_params<P: DeserializeOwned>(frame: &[u8]) -> Result<P, ServiceError> {
-    let request = crate::frame::peek::<RequestParams<P>>(frame);
+    let request = wharf_acp::peek::<RequestParams<P>>(frame);
     request
         .map(|request| request.params)
         .map_err(|error| ServiceError::Params(error.to_string()))

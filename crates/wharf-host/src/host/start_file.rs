@@ -16,7 +16,6 @@ use super::{CreateError, Inner};
 use crate::agent::initialize::StartFailure;
 use crate::agent_services::{FilesAndTerminals, Roots};
 use crate::config::{ServeTools, with_tools};
-use crate::frame;
 use crate::sandbox::resolve_links;
 use crate::session::handle::Abilities;
 
@@ -63,7 +62,7 @@ impl StartInputs {
             #[serde(default)]
             additional_directories: Option<Vec<PathBuf>>,
         }
-        let request: Result<Request, _> = frame::peek(frame);
+        let request: Result<Request, _> = wharf_acp::peek(frame);
         let request =
             request.map_err(|_| CreateError::Cwd { path: "additionalDirectories".into() })?;
         Ok(request.params.additional_directories.unwrap_or_default())
@@ -151,7 +150,7 @@ impl Inner {
             changed |= inputs.env.get(&name) != Some(&value);
             inputs.env.insert(name, value);
         }
-        if changed && let Some(frame) = Raw::new(frame::one_line(kept.into())) {
+        if changed && let Some(frame) = Raw::new(wharf_acp::one_line(kept.into())) {
             for named in Self::directories_of(&frame) {
                 inputs.real.entry(named.clone()).or_insert_with(|| resolve_links(&named));
             }

@@ -6,7 +6,7 @@
 //! came: a [`Json`](crate::Json), a `serde_json::Value`, a `&str` or `format_args!`. Nothing checks
 //! that such text is JSON.
 //!
-//! Frames of other programs are read by `wharf_host::frame`, which finds the members of JSON-RPC
+//! Frames of other programs are read by `wharf_acp`, which finds the members of JSON-RPC
 //! and of ACP in one pass.
 
 pub mod code;

@@ -4,7 +4,6 @@
 use bytes::Bytes;
 use serde_json::Value;
 use wharf_host::core::UpdateKind;
-use wharf_host::frame;
 use wharf_json::Json;
 
 /// The messages that ACP lets an agent send only to clients that ask for them.
@@ -108,7 +107,7 @@ fn without_booleans(frame: &Bytes, list: &[&str]) -> Bytes {
         return frame.clone();
     };
     let new = format!("[{}]", kept.join(","));
-    frame::splice(frame, &mut [(span, new.as_bytes())]).into()
+    wharf_acp::splice(frame, &mut [(span, new.as_bytes())]).into()
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::watch;
+use wharf_acp::Envelope;
 use wharf_api::ErrorCode;
 use wharf_host::core::{Ask, Attachment, Joined, Peer, Role, Sender, Seq, SessionId};
-use wharf_host::frame::Envelope;
 use wharf_host::{Attendance, CallError, Cursor, Serves, SessionHandle, Transport};
 
 use super::attachments::{AttachedSession, Attachments};

@@ -1,8 +1,8 @@
 //! Event ids in the frames of clients that asked for them (rule 1.5).
 
 use bytes::Bytes;
+use wharf_acp::{IdHolder, place_event_id, splice, wrap_odd_meta};
 use wharf_host::core::{EventId, Seq};
-use wharf_host::frame::{IdHolder, place_event_id, splice, wrap_odd_meta};
 use wharf_host::{ByteBudget, Entry, SessionHandle};
 
 use super::out_frame::OutFrame;

@@ -8,7 +8,7 @@ use wharf_host::core::{
     AgentEvent, Ask, AskEvent, AskId, AskOutcome, Event, PromptEvent, PromptId, Raw, Seq,
     UpdateKind,
 };
-use wharf_host::{Cursor, Entry, format_timestamp, frame};
+use wharf_host::{Cursor, Entry, format_timestamp};
 use wharf_json::{CutPair, Json, TextChunk};
 
 use super::terminals;
@@ -318,7 +318,7 @@ pub(super) async fn entry_at(cursor: &Cursor, seq: Seq) -> Option<Entry> {
 }
 
 fn params(frame: &Raw) -> Value {
-    frame::to_value(frame.bytes())["params"].take()
+    wharf_acp::to_value(frame.bytes())["params"].take()
 }
 
 fn update(frame: &Raw) -> Value {

@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use wharf_acp::{Envelope, FrameKind, ScanError};
 use wharf_host::BytePermit;
 use wharf_host::core::SessionId;
-use wharf_host::frame::{self, Envelope, FrameKind, ScanError};
 use wharf_json::rpc;
 
 use super::connection::Connection;
@@ -77,14 +77,14 @@ pub(super) async fn receive<M: Methods>(
     permit: Option<BytePermit>,
 ) {
     let read = without_bom(frame);
-    let frame = match frame::read_line(read.clone()) {
+    let frame = match wharf_acp::read_line(read.clone()) {
         Ok(frame) => frame,
         Err(error) => return refuse_malformed(methods.connection(), &read, error).await,
     };
-    match frame::scan(&frame) {
+    match wharf_acp::scan(&frame) {
         Ok(envelope) if envelope.has_null_members => {
-            match frame::without_null_members(&frame, envelope.kind) {
-                Ok(plain) => take_scanned(methods, &plain, frame::scan(&plain), permit).await,
+            match wharf_acp::without_null_members(&frame, envelope.kind) {
+                Ok(plain) => take_scanned(methods, &plain, wharf_acp::scan(&plain), permit).await,
                 Err(error) => {
                     let error = ScanError::NotMessage(error.to_string().into());
                     refuse_malformed(methods.connection(), &frame, error).await;
@@ -204,7 +204,7 @@ async fn take_request<M: Methods>(
             turn.is_beside = true;
             turn.come().await;
         }
-        if let Ok(envelope) = frame::scan(&frame) {
+        if let Ok(envelope) = wharf_acp::scan(&frame) {
             handle_and_answer(
                 &*methods,
                 ClientRequest { frame: &frame, envelope: &envelope, id: &id },
@@ -254,7 +254,7 @@ async fn take_notification<M: Methods>(
     spawn_in_span(async move {
         let _held = (place, permit);
         turn.come().await;
-        if let Ok(envelope) = frame::scan(&frame) {
+        if let Ok(envelope) = wharf_acp::scan(&frame) {
             methods.notify(&frame, &envelope).await;
         }
     });

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use tokio::time::Instant as Moment;
+use wharf_acp::FrameKind;
 use wharf_host::core::{Event, PromptEvent, Seq};
-use wharf_host::frame::{self, FrameKind};
 use wharf_host::{Batch, ByteBudget, Direct, Entry, LaneMessage, ReadError};
 
 use super::event_id::with_event_id;
@@ -269,6 +269,6 @@ impl<W: Wire> Writer<W> {
 type At<'a> = (&'a Batch, &'a Entry);
 
 fn is_answer(frame: &[u8]) -> bool {
-    frame::scan(frame)
+    wharf_acp::scan(frame)
         .is_ok_and(|envelope| matches!(envelope.kind, FrameKind::Result | FrameKind::Error))
 }

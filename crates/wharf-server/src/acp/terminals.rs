@@ -3,9 +3,8 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use wharf_acp::content::{mentions_terminal, no_output_kept, terminal, text_item};
 use wharf_host::core::UpdateKind;
-use wharf_host::frame;
-use wharf_host::frame::content::{mentions_terminal, no_output_kept, terminal, text_item};
 use wharf_json::{Json, ReadError};
 
 /// Returns true if this update might show a terminal.
@@ -42,9 +41,9 @@ pub(super) fn for_client(frame: &Bytes, own: impl Fn(&str) -> bool) -> Option<By
     if texts.is_empty() {
         return Some(frame.clone());
     }
-    let mut parts: Vec<(frame::Span, &[u8])> =
+    let mut parts: Vec<(wharf_acp::Span, &[u8])> =
         texts.iter().map(|(span, text)| (span.clone(), text.as_bytes())).collect();
-    Some(frame::splice(frame, &mut parts).into())
+    Some(wharf_acp::splice(frame, &mut parts).into())
 }
 
 /// The tool call of an update, or of a permission request.

@@ -1,7 +1,7 @@
 //! Requests of one connection that run beside the others: how many there may be, and how large all
 //! together.
 
-use wharf_host::frame::Envelope;
+use wharf_acp::Envelope;
 use wharf_host::{RequestLimit, RequestPermit};
 
 use super::errors::RpcError;

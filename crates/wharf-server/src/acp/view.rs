@@ -7,13 +7,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Deserialize;
 use tokio::time::Instant as Moment;
+use wharf_acp::FrameKind;
+use wharf_host::Entry;
 use wharf_host::core::{
     AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, Event, FailureText, Member, PromptEnd,
     PromptEvent, PromptId, PromptStep, QueuedPrompt, Raw, Role, Sender, Seq, SessionEvent,
     SessionId, UpdateKind,
 };
-use wharf_host::frame::FrameKind;
-use wharf_host::{Entry, frame};
 use wharf_json::{Json, Kind, rpc};
 
 use super::capability_filter::CapabilityFilter;
@@ -448,7 +448,7 @@ impl View {
 
     /// Returns a request to this client under an id of the connection.
     pub(super) fn request(&self, request: &Bytes, what: What) -> Option<Bytes> {
-        let envelope = frame::scan(request).ok()?;
+        let envelope = wharf_acp::scan(request).ok()?;
         let asked = Asked {
             session: self.session.clone(),
             what,
@@ -459,7 +459,7 @@ impl View {
             What::Ask(ask) if self.extension.is_some() => self.ledger.ask_as(ask.0, asked),
             What::Ask(_) | What::Relay(_) => self.ledger.ask(asked),
         };
-        Some(frame::with_id(request, &envelope, id.to_string().as_bytes()))
+        Some(wharf_acp::with_id(request, &envelope, id.to_string().as_bytes()))
     }
 
     /// Takes back a request that was given to this client alone.
@@ -473,7 +473,7 @@ impl View {
     /// Returns a message of the agent for this client alone, as the client is to see it. If it
     /// answers a request that was passed on, that request is settled.
     pub(super) fn passed(&self, frame: Bytes) -> Bytes {
-        if let Ok(envelope) = frame::scan(&frame)
+        if let Ok(envelope) = wharf_acp::scan(&frame)
             && let (FrameKind::Result | FrameKind::Error, Some(id)) = (envelope.kind, envelope.id)
             && let Some(forward) = self.ledger.settle_forward(&frame[id])
         {
@@ -521,8 +521,8 @@ pub(super) fn response(
         } else {
             with_stderr(frame.bytes(), stderr)
         };
-        if let Ok(envelope) = frame::scan(&frame) {
-            return frame::with_id(&frame, &envelope, request);
+        if let Ok(envelope) = wharf_acp::scan(&frame) {
+            return wharf_acp::with_id(&frame, &envelope, request);
         }
     }
     match from_end(end, failure, session) {
@@ -560,7 +560,7 @@ struct PromptParams<'a> {
 
 /// Returns a prompt as the standard updates that show a user's message, one per content block.
 fn user_message(session: &SessionId, prompt: &Raw) -> Vec<Bytes> {
-    let request = match frame::peek::<PromptRequest<'_>>(prompt.bytes()) {
+    let request = match wharf_acp::peek::<PromptRequest<'_>>(prompt.bytes()) {
         Ok(request) => request,
         Err(error) => {
             tracing::error!(%error, "a prompt in the log cannot be shown");
@@ -571,6 +571,6 @@ fn user_message(session: &SessionId, prompt: &Raw) -> Vec<Bytes> {
         .params
         .prompt
         .iter()
-        .map(|block| frame::user_message_chunk(session.as_str(), block.raw()))
+        .map(|block| wharf_acp::user_message_chunk(session.as_str(), block.raw()))
         .collect()
 }

@@ -11,7 +11,7 @@ use wharf_api::{
 use wharf_host::core::{Ask, AskKind, EndReason, OutcomeKind, PauseReason, ReportedCost, Status};
 use wharf_host::{
     AdapterInfo, AdapterSource, AgentUsage, Descriptor, KeeperDescription, ReportedContext,
-    Resources, TurnWord, Workspace, WorkspaceList, frame,
+    Resources, TurnWord, Workspace, WorkspaceList,
 };
 
 /// Returns the session without its attention, which depends on the person that asks.
@@ -156,7 +156,7 @@ pub(crate) const fn to_ask_type(kind: AskKind) -> AskType {
 /// Returns the ask with the choices that its request offers. The time of its opening, which is in
 /// the log, is not set.
 pub(crate) fn to_open_ask(ask: &Ask) -> OpenAsk {
-    let params = frame::to_value(ask.frame.bytes())["params"].take();
+    let params = wharf_acp::to_value(ask.frame.bytes())["params"].take();
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     let options = params["options"].as_array().map(Vec::as_slice).unwrap_or_default();
     // The ids as the session knows them: texts, also where the agent numbers its options.

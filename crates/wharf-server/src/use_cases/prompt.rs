@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use wharf_api::{Content, ErrorCode, PromptArgs, Prompted};
 use wharf_host::core::{Overlap, PromptId, PromptReceipt, Raw, Submission};
-use wharf_host::{SessionHandle, frame, new_prompt_id};
+use wharf_host::{SessionHandle, new_prompt_id};
 use wharf_json::Json;
 
 use super::attention::note_act;
@@ -81,7 +81,7 @@ impl PromptBlocks {
 
     /// Returns the request as the agent is to get it; the ids are replaced on the way.
     pub(super) fn to_request(&self, session: &str) -> Result<Raw, Fault> {
-        let frame = Raw::new(frame::prompt_request(session, &self.0));
+        let frame = Raw::new(wharf_acp::prompt_request(session, &self.0));
         frame.ok_or_else(|| invalid_params("prompt: is not one line of UTF-8"))
     }
 }

@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use wharf_acp::{Envelope, with_id};
 use wharf_api::ErrorCode;
-use wharf_host::frame::{Envelope, with_id};
 use wharf_json::rpc::{Salvaged, is_same_id};
 
 use super::meta_options;
@@ -121,7 +121,7 @@ impl Asks {
         {
             let message = format!("the client's answer could not be read: {why}");
             let answer = refusal(id.as_bytes(), ErrorCode::INTERNAL, &message);
-            if let Ok(envelope) = wharf_host::frame::scan(&answer) {
+            if let Ok(envelope) = wharf_acp::scan(&answer) {
                 failed.extend(self.take_answer(&answer, &envelope));
             }
         }
@@ -195,7 +195,7 @@ fn is_repeated(method: &str) -> bool {
 }
 
 fn with_answer_id(answer: &Bytes, id: &[u8]) -> Bytes {
-    match wharf_host::frame::scan(answer) {
+    match wharf_acp::scan(answer) {
         Ok(envelope) => with_id(answer, &envelope, id),
         Err(_) => answer.clone(),
     }

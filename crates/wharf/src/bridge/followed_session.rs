@@ -8,7 +8,6 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 use wharf_host::core::EventId;
-use wharf_host::frame;
 use wharf_json::Json;
 
 /// The most own prompts that are remembered. They are forgotten at the first update after their
@@ -147,7 +146,7 @@ impl FollowedSession {
     /// Remembers a prompt of the client.
     pub(super) fn add_own_prompt(&mut self, request: Bytes, prompt: &[u8]) {
         // The host refuses unreadable frames.
-        let Ok(prompt) = frame::peek::<Prompt<'_>>(prompt) else { return };
+        let Ok(prompt) = wharf_acp::peek::<Prompt<'_>>(prompt) else { return };
         let blocks = prompt.params.prompt.iter().map(|block| hash(block.raw())).collect();
         let whole: Vec<Value> = prompt.params.prompt.iter().map(|block| block.to_value()).collect();
         let whole = hash(&Value::from(whole).to_string());

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use wharf_acp::{Envelope, FrameKind};
 use wharf_api::ErrorCode;
-use wharf_host::frame::{self, Envelope, FrameKind};
 use wharf_json::Json;
 use wharf_json::rpc::{self, Salvaged};
 
@@ -53,7 +53,7 @@ impl Bridge {
         if !self.sessions.values().any(|followed| followed.lost.is_some()) {
             return false;
         }
-        let Ok(envelope) = frame::scan(line) else { return false };
+        let Ok(envelope) = wharf_acp::scan(line) else { return false };
         let Some(session) = self.lost_session(&envelope) else { return false };
         self.reattach(vec![session]);
         true
@@ -67,7 +67,7 @@ impl Bridge {
 
     /// Passes a line on to the host.
     pub(super) fn pass_line(&mut self, line: Bytes) {
-        let envelope = match frame::scan(&line) {
+        let envelope = match wharf_acp::scan(&line) {
             Ok(envelope) => envelope,
             Err(error) => {
                 let failed = self.asks.fail_named(&rpc::salvage(&line), &error.to_string());

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use wharf_acp::{Envelope, FrameKind, IdHolder, first_member, splice};
 use wharf_host::core::UpdateKind;
-use wharf_host::frame::{self, Envelope, FrameKind, IdHolder, first_member, splice};
 use wharf_json::Json;
 
 use super::asks::AskHandling;
@@ -21,7 +21,7 @@ struct NewFrame {
 
 impl Bridge {
     pub(super) fn take_host_frame(&mut self, frame: Bytes) {
-        match frame::scan(&frame) {
+        match wharf_acp::scan(&frame) {
             Ok(envelope) => match envelope.kind {
                 FrameKind::Result | FrameKind::Error => self.take_response(&frame, &envelope),
                 FrameKind::Request => self.take_request(&frame, &envelope),
@@ -66,7 +66,7 @@ impl Bridge {
             return frame.clone();
         }
         let event = is_join(&request.method)
-            .then(|| frame::find_event_id(frame, IdHolder::Result))
+            .then(|| wharf_acp::find_event_id(frame, IdHolder::Result))
             .flatten();
         let plain = event.as_ref().map_or_else(|| frame.clone(), |event| event.remove_from(frame));
         let mut joined = session.to_owned();
@@ -113,12 +113,12 @@ impl Bridge {
     fn take_request(&mut self, frame: &Bytes, envelope: &Envelope<'_>) {
         let Some(NewFrame { plain, shown }) = self.accept_event(frame, envelope) else { return };
         // Positions have changed if an event id was removed.
-        let Ok(envelope) = frame::scan(&plain) else { return };
+        let Ok(envelope) = wharf_acp::scan(&plain) else { return };
         let fresh = plain.len() != frame.len();
         match self.asks.take_ask(&plain, &envelope, fresh) {
             AskHandling::Show(id) => {
-                if let Ok(envelope) = frame::scan(&shown) {
-                    self.send_to_client(frame::with_id(&shown, &envelope, &id));
+                if let Ok(envelope) = wharf_acp::scan(&shown) {
+                    self.send_to_client(wharf_acp::with_id(&shown, &envelope, &id));
                 }
             }
             AskHandling::Waiting => {}
@@ -138,7 +138,7 @@ impl Bridge {
     /// Notes how far the client has seen a session. Returns `None` if it has seen this frame
     /// already.
     fn accept_event(&mut self, frame: &Bytes, envelope: &Envelope<'_>) -> Option<NewFrame> {
-        let Some(event) = frame::find_event_id(frame, IdHolder::Params) else {
+        let Some(event) = wharf_acp::find_event_id(frame, IdHolder::Params) else {
             return Some(NewFrame { plain: frame.clone(), shown: frame.clone() });
         };
         if let Some(session) = &envelope.session

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::Value;
-use wharf_host::frame::{first_member, splice};
+use wharf_acp::{first_member, splice};
 use wharf_json::Json;
 
 /// Returns the JSON text of a frame's params.

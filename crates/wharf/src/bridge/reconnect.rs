@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use serde_json::json;
+use wharf_acp::IdHolder;
 use wharf_api::ErrorCode;
-use wharf_host::frame::{self, IdHolder};
 use wharf_json::{Json, rpc};
 
 use super::followed_session::{AttachedAs, ReattachPoint};
@@ -57,8 +57,8 @@ impl Bridge {
         // The client has its answer, so the host need not start an agent for another.
         let initialize = meta_options::with_option(initialize, "returns", "true")
             .unwrap_or_else(|| initialize.clone());
-        if let Ok(envelope) = frame::scan(&initialize) {
-            self.send_to_host(frame::with_id(&initialize, &envelope, &id));
+        if let Ok(envelope) = wharf_acp::scan(&initialize) {
+            self.send_to_host(wharf_acp::with_id(&initialize, &envelope, &id));
         }
         self.phase = Phase::Initializing(id);
     }
@@ -170,8 +170,8 @@ impl Bridge {
     fn take_attach_answer(&mut self, session: &str, answer: &[u8]) {
         let refused = Json::parse(answer).and_then(|answer| answer.member("error")).ok().flatten();
         let Some(refused) = refused else {
-            let event = frame::find_event_id(answer, IdHolder::Result);
-            let answer = frame::to_value(answer);
+            let event = wharf_acp::find_event_id(answer, IdHolder::Result);
+            let answer = wharf_acp::to_value(answer);
             if let Some(followed) = self.sessions.get_mut(session) {
                 followed.lost = None;
                 if let Some(event) = event {

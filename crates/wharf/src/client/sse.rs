@@ -22,14 +22,14 @@ impl SseEvent {
     pub(crate) fn parse_session_event(&self) -> anyhow::Result<StreamEvent> {
         // Parsed leniently first: agents' data may hold numbers and texts that a strict reader
         // refuses.
-        let data = wharf_host::frame::to_value(self.data.as_bytes());
+        let data = wharf_acp::to_value(self.data.as_bytes());
         StreamEvent::read(&self.kind, data)
             .with_context(|| format!("reading the event {:?} of the host", self.kind))
     }
 
     /// Parses the data as an event of the stream of one session's rows.
     pub(crate) fn parse_row_event(&self) -> anyhow::Result<RowStreamEvent> {
-        let data = wharf_host::frame::to_value(self.data.as_bytes());
+        let data = wharf_acp::to_value(self.data.as_bytes());
         RowStreamEvent::read(&self.kind, data)
             .with_context(|| format!("reading the event {:?} of the host", self.kind))
     }

@@ -44,10 +44,7 @@ pub(super) fn follow_list(client: &HostClient, inputs: Sender<TuiInput>) -> Foll
         keeps_place: false,
     };
     let read = |event: &SseEvent| -> anyhow::Result<SessionStreamEvent<SessionInfo>> {
-        Ok(SessionStreamEvent::read(
-            &event.kind,
-            wharf_host::frame::to_value(event.data.as_bytes()),
-        )?)
+        Ok(SessionStreamEvent::read(&event.kind, wharf_acp::to_value(event.data.as_bytes()))?)
     };
     FollowedStream(tokio::spawn(follower.run(read, TuiInput::List, |_| None)))
 }

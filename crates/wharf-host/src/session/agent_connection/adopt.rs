@@ -11,7 +11,6 @@ use crate::agent::adoption::{AdoptedAgent, keep_agent};
 use crate::agent::ledger::{OpenRequest, log_ledger_fault};
 use crate::agent::turn_status::TurnStatus;
 use crate::agent_services;
-use crate::frame;
 use crate::ids::Now;
 use crate::session::journal::{Journal, OwedLine, read_owed_lines};
 
@@ -122,7 +121,7 @@ impl AgentConnection {
         let method = request
             .repeatable
             .as_ref()
-            .and_then(|frame| Some(frame::scan(frame).ok()?.method.to_string()));
+            .and_then(|frame| Some(wharf_acp::scan(frame).ok()?.method.to_string()));
         if let (Some(frame), Some(method)) = (request.repeatable, method)
             && agent_services::is_repeatable(&method)
             && self.services.can_serve(&method)

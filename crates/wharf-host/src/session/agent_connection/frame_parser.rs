@@ -14,8 +14,9 @@ use wharf_json::rpc::{Salvaged, code, salvage, salvage_head};
 use super::link::AgentDelete;
 use super::writer::{AgentCall, AgentWriter, ForwardKind, Forwarded, PendingRequest, error};
 use crate::agent::initialize::classify_fault;
-use crate::frame::{self, Envelope, FrameKind, FrameLine, Span};
+use crate::agent::lines::FrameLine;
 use crate::session::agent_calls::AgentAnswer;
+use wharf_acp::{Envelope, FrameKind, Span};
 
 /// The buffer that the frames of a stream are cut from: one allocation serves some hundred of them.
 const ARENA_BYTES: usize = 64 * 1024;
@@ -113,7 +114,7 @@ impl AgentFrameParser {
                 return malformed(Fault::Oversized, detail, &salvage_head(head), writer);
             }
         };
-        let envelope = match frame::scan(frame) {
+        let envelope = match wharf_acp::scan(frame) {
             Ok(envelope) => envelope,
             Err(error) => {
                 let (kind, detail) = classify_fault(&error);
@@ -121,7 +122,7 @@ impl AgentFrameParser {
             }
         };
         if envelope.has_null_members {
-            return match frame::without_null_members(frame, envelope.kind) {
+            return match wharf_acp::without_null_members(frame, envelope.kind) {
                 Ok(plain) => self.parse(FrameLine::Frame(&plain), writer),
                 Err(error) => {
                     malformed(Fault::Malformed, error.to_string(), &salvage(frame), writer)
@@ -130,9 +131,9 @@ impl AgentFrameParser {
         }
         // First: within another member a `wharf` of the agent says nothing any more.
         let changed = if envelope.has_odd_meta && is_logged(&envelope.method) {
-            Some(frame::wrap_odd_meta(frame))
+            Some(wharf_acp::wrap_odd_meta(frame))
         } else if envelope.has_wharf_meta {
-            Some(frame::rename_wharf_meta(frame))
+            Some(wharf_acp::rename_wharf_meta(frame))
         } else {
             None
         };
@@ -167,7 +168,7 @@ impl AgentFrameParser {
                 AgentMessage::Input,
             ),
             "$/cancel_request" => {
-                let request = match frame::peek::<CancelRequest<'_>>(frame) {
+                let request = match wharf_acp::peek::<CancelRequest<'_>>(frame) {
                     Ok(request) => request.params.request_id,
                     Err(error) => {
                         return AgentMessage::Fault(
@@ -204,7 +205,7 @@ impl AgentFrameParser {
         let id = envelope
             .id
             .clone()
-            .and_then(|span| Raw::new(frame::one_line(Bytes::copy_from_slice(&frame[span]))));
+            .and_then(|span| Raw::new(wharf_acp::one_line(Bytes::copy_from_slice(&frame[span]))));
         let Some(agent_request) = id else { return AgentMessage::Nothing };
         match envelope.method.as_ref() {
             "session/request_permission" => self.permission(frame, envelope, agent_request, writer),
@@ -228,7 +229,7 @@ impl AgentFrameParser {
         agent_request: Raw,
         writer: &AgentWriter,
     ) -> AgentMessage {
-        let request = match frame::peek::<PermissionRequest<'_>>(frame) {
+        let request = match wharf_acp::peek::<PermissionRequest<'_>>(frame) {
             Ok(request) => request,
             Err(error) => {
                 writer.refuse(
@@ -275,7 +276,7 @@ impl AgentFrameParser {
         agent_request: Raw,
         writer: &mut AgentWriter,
     ) -> AgentMessage {
-        let request = match frame::peek::<Elicitation<'_>>(frame) {
+        let request = match wharf_acp::peek::<Elicitation<'_>>(frame) {
             Ok(request) => request,
             Err(error) => {
                 writer.refuse(
@@ -338,7 +339,7 @@ impl AgentFrameParser {
         if let Some((span, with)) = &other {
             parts.push((span.clone(), with));
         }
-        frame::one_line(frame::splice(frame, &mut parts).into())
+        wharf_acp::one_line(wharf_acp::splice(frame, &mut parts).into())
     }
 
     /// The frame with Wharf's session id. What stays for long is copied, so that it does not keep
@@ -350,7 +351,7 @@ impl AgentFrameParser {
         // Lines come without line breaks, but a bare carriage return may stand between tokens.
         let clean = memchr::memchr(b'\r', frame).is_none();
         if keep || length > ARENA_BYTES / 2 || !clean {
-            return Raw::new(frame::one_line(parts.concat().into()));
+            return Raw::new(wharf_acp::one_line(parts.concat().into()));
         }
         if self.arena.capacity() < length {
             self.arena = BytesMut::with_capacity(ARENA_BYTES);
@@ -404,15 +405,15 @@ fn answered(frame: &[u8], envelope: &Envelope<'_>, writer: &mut AgentWriter) -> 
     // Not ours, or settled without it: dropped (rule 3.15).
     let Some(owed) = id.and_then(|id| writer.settle(id)) else { return AgentMessage::Nothing };
     let ok = envelope.kind == FrameKind::Result;
-    let copy = frame::one_line(Bytes::copy_from_slice(frame));
+    let copy = wharf_acp::one_line(Bytes::copy_from_slice(frame));
     match owed {
         PendingRequest::Delete(done) => {
             let _ = done.send(AgentDelete::from_answer(ok));
             AgentMessage::Nothing
         }
         PendingRequest::Forward(to) => {
-            let frame =
-                frame::scan(&copy).map(|envelope| frame::with_id(&copy, &envelope, &to.request));
+            let frame = wharf_acp::scan(&copy)
+                .map(|envelope| wharf_acp::with_id(&copy, &envelope, &to.request));
             frame.map_or(AgentMessage::Nothing, |frame| AgentMessage::Answer { to, frame, ok })
         }
         PendingRequest::Call(call) => {

@@ -13,10 +13,11 @@ use super::writer::{AgentWriter, Forwarded, about_session};
 use crate::agent::adoption::AdoptedAgent;
 use crate::agent::kept_files::KeptFiles;
 use crate::agent::ledger::{LedgerHandle, LineNote};
+use crate::agent::lines::{FrameLine, FrameReader};
 use crate::agent::{AgentExit, AgentOutput, AgentProcess, OpenedAgent, StderrTail};
-use crate::frame::{self, FrameKind, FrameLine, FrameReader};
 use crate::session::journal::Journal;
 use crate::settings::AgentSettings;
+use wharf_acp::FrameKind;
 
 /// How long an agent may take over `session/close` and over noticing that its stdin closed, before
 /// SIGTERM.
@@ -48,7 +49,7 @@ impl AgentDelete {
 fn read_answer(line: &FrameLine<'_>, id: u64) -> Option<bool> {
     let found = match line {
         FrameLine::Oversized { head, .. } => salvage_head(head),
-        FrameLine::Frame(frame) => match frame::scan(frame) {
+        FrameLine::Frame(frame) => match wharf_acp::scan(frame) {
             Ok(envelope) => {
                 let found = envelope.id_number(frame);
                 let is_answer = matches!(envelope.kind, FrameKind::Result | FrameKind::Error);

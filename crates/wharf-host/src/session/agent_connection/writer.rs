@@ -12,10 +12,10 @@ use wharf_json::rpc::{self, FrameId, code};
 use super::link::AgentDelete;
 use crate::agent::Outbox;
 use crate::agent::ledger::{InFlight, LineNote, log_ledger_fault};
-use crate::frame::{self, Envelope};
 use crate::limits::CountPermit;
 use crate::session::agent_calls::AgentAnswer;
 use crate::settings::{AgentSettings, SettingRequest};
+use wharf_acp::Envelope;
 
 /// Requests that the agent may leave unanswered before no more are passed on.
 const MAX_OWED_ANSWERS: usize = 1_024;
@@ -67,7 +67,7 @@ impl ForwardKind {
     /// Returns the kind of a client's request. The error: it asks for a setting in a way that
     /// cannot be read.
     pub(super) fn of(frame: &[u8]) -> Result<Self, ReadError> {
-        let Ok(envelope) = frame::scan(frame) else { return Ok(Self::Other) };
+        let Ok(envelope) = wharf_acp::scan(frame) else { return Ok(Self::Other) };
         let request = SettingRequest::read(&envelope.method, frame)?;
         Ok(request.map_or(Self::Other, |request| Self::Set { request, was_reported: false }))
     }
@@ -256,17 +256,23 @@ impl AgentWriter {
         owed: PendingRequest,
         note: LineNote<'_>,
     ) -> Result<(), StdinStalled> {
-        let Ok(envelope) = frame::scan(frame) else { return Ok(()) };
-        let frame =
-            frame::with_session(frame, &envelope, &self.session, Some(id.to_string().as_bytes()));
+        let Ok(envelope) = wharf_acp::scan(frame) else { return Ok(()) };
+        let frame = wharf_acp::with_session(
+            frame,
+            &envelope,
+            &self.session,
+            Some(id.to_string().as_bytes()),
+        );
         self.owed.insert(id, owed);
         self.say_noted(frame, note)
     }
 
     /// Passes a client's notification on.
     pub(super) fn notify(&self, frame: &Bytes) -> Result<(), StdinStalled> {
-        match frame::scan(frame) {
-            Ok(envelope) => self.say(frame::with_session(frame, &envelope, &self.session, None)),
+        match wharf_acp::scan(frame) {
+            Ok(envelope) => {
+                self.say(wharf_acp::with_session(frame, &envelope, &self.session, None))
+            }
             Err(_) => Ok(()),
         }
     }
@@ -304,8 +310,8 @@ impl AgentWriter {
         let id = agent_request.as_str();
         let elicitation = self.elicitations.remove(agent_request.bytes());
         let frame = match reply {
-            AskReply::Frame(frame) => match frame::scan(frame.bytes()) {
-                Ok(envelope) => frame::with_id(frame.bytes(), &envelope, agent_request.bytes()),
+            AskReply::Frame(frame) => match wharf_acp::scan(frame.bytes()) {
+                Ok(envelope) => wharf_acp::with_id(frame.bytes(), &envelope, agent_request.bytes()),
                 Err(_) => return Ok(()),
             },
             AskReply::Cancelled if elicitation => cancelled_elicitation(agent_request),
@@ -330,9 +336,9 @@ impl AgentWriter {
 
     /// A response frame under the agent's own id.
     pub(super) fn answer(&self, agent_request: &Raw, frame: &[u8]) -> Result<(), StdinStalled> {
-        match frame::scan(frame) {
+        match wharf_acp::scan(frame) {
             Ok(envelope) => {
-                let frame = frame::with_id(frame, &envelope, agent_request.bytes());
+                let frame = wharf_acp::with_id(frame, &envelope, agent_request.bytes());
                 self.say_answer(agent_request.bytes(), frame)
             }
             Err(_) => Ok(()),

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
+use wharf_acp::Envelope;
 use wharf_host::core::{Ask, Seq, SessionId};
-use wharf_host::frame::Envelope;
 use wharf_host::{Cursor, Descriptor, SessionHandle};
 
 use super::frames::{Frames, session_context};

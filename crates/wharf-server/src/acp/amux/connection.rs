@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use serde_json::json;
+use wharf_acp::Envelope;
 use wharf_api::ErrorCode;
 use wharf_host::core::{Overlap, Peer, Role, Seq, SessionId};
-use wharf_host::frame::Envelope;
 use wharf_host::{ReplayTurns, SessionHandle, Transport, new_client_id};
 use wharf_json::{Json, rpc};
 

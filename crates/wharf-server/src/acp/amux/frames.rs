@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Deserialize;
+use wharf_host::Entry;
 use wharf_host::core::{
     Ask, AskEvent, AskId, AskOutcome, Event, Member, PromptEnd, PromptEvent, PromptId, Raw, Role,
     Sender, Turn,
 };
-use wharf_host::{Entry, frame};
 use wharf_json::Json;
 
 use super::note::Note;
@@ -231,7 +231,7 @@ impl Frames {
     /// Tells of an ask. This frame cannot be answered: the request itself comes besides, to clients
     /// that may answer.
     fn opened(&self, ask: &Ask) -> Vec<Note> {
-        let request = match frame::peek::<AgentRequest<'_>>(ask.frame.bytes()) {
+        let request = match wharf_acp::peek::<AgentRequest<'_>>(ask.frame.bytes()) {
             Ok(request) => request,
             Err(error) => {
                 tracing::error!(%error, "an ask in the log cannot be shown");
@@ -250,7 +250,7 @@ impl Frames {
         let by = by.map(Sender::shown_id);
         let note = match outcome {
             AskOutcome::Answered { answer, .. } | AskOutcome::Declined { answer } => {
-                let reply = frame::peek::<Reply<'_>>(answer.bytes()).unwrap_or_default();
+                let reply = wharf_acp::peek::<Reply<'_>>(answer.bytes()).unwrap_or_default();
                 let note = note.with("resolvedBy", by);
                 match (reply.result, reply.error) {
                     (Some(result), _) => note.raw("result", result.raw()),
@@ -297,7 +297,7 @@ pub(super) fn session_busy(name: &str, held_by: Option<&str>) -> Bytes {
 
 /// Returns the text of a prompt, without its other content.
 fn text_of(prompt: &Raw) -> String {
-    let request = frame::to_value(prompt.bytes());
+    let request = wharf_acp::to_value(prompt.bytes());
     let blocks = request["params"]["prompt"].as_array().cloned().unwrap_or_default();
     let texts: Vec<&str> = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
     texts.join("\n")

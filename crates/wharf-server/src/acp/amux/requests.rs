@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wharf_api::ErrorCode;
 use wharf_host::core::{Overlap, PromptId, PromptReceipt, Raw};
-use wharf_host::{SessionHandle, frame, new_prompt_id};
+use wharf_host::{SessionHandle, new_prompt_id};
 use wharf_json::Json;
 
 use super::METHOD_PREFIX;
@@ -177,7 +177,7 @@ async fn submit_content(
     prompt: PromptId,
     overlap: Overlap,
 ) -> Result<PromptReceipt, RpcError> {
-    let frame = frame::prompt_request(handle.id().as_str(), content);
+    let frame = wharf_acp::prompt_request(handle.id().as_str(), content);
     let frame = Raw::new(frame).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
     let new = NewPrompt { id: prompt, frame, key: None, overlap, to_agent: false };
     let submitted =

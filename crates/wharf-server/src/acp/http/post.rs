@@ -8,9 +8,9 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use tracing::Instrument;
+use wharf_acp::{Envelope, FrameKind, ScanError};
 use wharf_api::ErrorCode;
 use wharf_host::BytePermit;
-use wharf_host::frame::{self, Envelope, FrameKind, ScanError};
 use wharf_json::rpc::{salvage, salvage_head};
 
 use super::connections::{Connections, HttpConnection};
@@ -56,11 +56,11 @@ async fn take(
         Err((why, head)) => return Err(refuse_unread(app, &identity, headers, (why, head)).await),
     };
     let read = without_bom(frame);
-    let frame = match frame::read_line(read.clone()) {
+    let frame = match wharf_acp::read_line(read.clone()) {
         Ok(frame) => frame,
         Err(error) => return refuse_malformed(app, &identity, headers, &read, error).await,
     };
-    let envelope = match frame::scan(&frame) {
+    let envelope = match wharf_acp::scan(&frame) {
         Ok(envelope) => envelope,
         Err(error) => return refuse_malformed(app, &identity, headers, &frame, error).await,
     };

@@ -2,10 +2,10 @@
 //! gave to this client alone.
 
 use bytes::Bytes;
+use wharf_acp::Envelope;
 use wharf_api::ErrorCode;
 use wharf_host::SessionHandle;
 use wharf_host::core::{AskId, Raw};
-use wharf_host::frame::Envelope;
 use wharf_json::rpc::{self, Salvaged, code};
 
 use crate::acp::ask_answer::{AskResponse, declined};

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use wharf_host::core::{
     Attachment, ChosenId, EventId, Joined, Member, Role, Sender, Seq, SessionId, TurnState,
 };
-use wharf_host::frame;
 use wharf_host::{Attendance, ByteBudget, ReturnTerms, Serves, SessionHandle};
 
 use super::enter::{
@@ -134,7 +133,7 @@ pub(in crate::acp) async fn attach_to(
     turn: Option<MessageTurn>,
 ) -> Outcome {
     let session = handle.id().clone();
-    let params = frame::peek::<AttachRequest>(request.frame)
+    let params = wharf_acp::peek::<AttachRequest>(request.frame)
         .map_err(unreadable_params)?
         .params
         .unwrap_or_default();

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use wharf_acp::Envelope;
 use wharf_host::core::{Refusal, SessionId};
-use wharf_host::frame::Envelope;
 use wharf_host::{CallError, Forward, PassedOn, SessionHandle, Taken, is_setting_method};
 
 use super::controlled_session;

@@ -5,7 +5,7 @@
 //! came.
 
 use wharf_host::core::{Role, Status};
-use wharf_host::{Forward, InitializeResponse, SessionHandle, frame, new_client_id};
+use wharf_host::{Forward, InitializeResponse, SessionHandle, new_client_id};
 
 use super::forward::pass_on;
 use crate::acp::answers;
@@ -53,7 +53,8 @@ pub(super) async fn authenticate(connection: &Connection, request: ClientRequest
     }
     let outcome = ask_agent(connection, request).await;
     if let Ok(Some(answer)) = &outcome
-        && frame::scan(answer).is_ok_and(|envelope| envelope.kind == frame::FrameKind::Result)
+        && wharf_acp::scan(answer)
+            .is_ok_and(|envelope| envelope.kind == wharf_acp::FrameKind::Result)
     {
         connection.requests.add_login(request.frame.clone());
     }
@@ -92,9 +93,9 @@ pub(super) async fn ask_agent(connection: &Connection, request: ClientRequest<'_
         .await;
     match asked.map_err(|failure| from_start(&failure))? {
         UnboundAnswer::Session(handle) => pass_on(connection, &handle, request).await,
-        UnboundAnswer::Frame(answer) => Ok(frame::scan(&answer)
+        UnboundAnswer::Frame(answer) => Ok(wharf_acp::scan(&answer)
             .ok()
-            .map(|envelope| frame::with_id(&answer, &envelope, request.id))),
+            .map(|envelope| wharf_acp::with_id(&answer, &envelope, request.id))),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use wharf_api::SessionInfo;
-use wharf_host::{Descriptor, TurnWord, frame};
+use wharf_host::{Descriptor, TurnWord};
 use wharf_json::Json;
 
 use crate::acp::connection::Connection;
@@ -78,7 +78,7 @@ impl ArchivedFilter {
 
 /// Lists the sessions of this connection's agent, the newest first; all with `_meta.wharf.all`.
 pub(super) fn list_sessions(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
-    let params = frame::peek::<ListRequest<'_>>(request.frame)
+    let params = wharf_acp::peek::<ListRequest<'_>>(request.frame)
         .map_err(unreadable_params)?
         .params
         .unwrap_or_default();

@@ -19,8 +19,8 @@ mod table;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use wharf_acp::Envelope;
 use wharf_host::core::{SessionId, Status};
-use wharf_host::frame::Envelope;
 use wharf_host::{SessionHandle, is_setting_method};
 
 use super::RESERVED_PREFIXES;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Deserialize;
+use wharf_host::Created;
 use wharf_host::core::Raw;
-use wharf_host::{Created, frame};
 use wharf_json::Json;
 
 use super::enter::placed_answer;
@@ -47,9 +47,9 @@ pub(super) async fn join_created(
         Ok(created) => created,
         // The agent's own error goes to the client as it came: it may be asking for a login.
         Err(NotCreated::ByAgent { answer, session, fault }) => {
-            let Ok(envelope) = frame::scan(&answer) else { return Err(fault.into()) };
+            let Ok(envelope) = wharf_acp::scan(&answer) else { return Err(fault.into()) };
             use_cases::discard_session(&connection.app, &session).await;
-            return Ok(Some(frame::with_id(&answer, &envelope, request.id)));
+            return Ok(Some(wharf_acp::with_id(&answer, &envelope, request.id)));
         }
         Err(NotCreated::Refused(fault)) => return Err(fault.into()),
     };
@@ -83,7 +83,7 @@ pub(in crate::acp) async fn create_session(
     let client = &connection.client;
     let caller = connection.client.caller();
     caller.may_change()?;
-    let request: RequestParams<NewParams<'_>> = frame::peek(frame).map_err(|error| {
+    let request: RequestParams<NewParams<'_>> = wharf_acp::peek(frame).map_err(|error| {
         RpcError::params(format!("session/new needs `cwd`, an absolute path: {error}"))
     })?;
     let raw = Raw::new(frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use serde::Deserialize;
+use wharf_acp::Envelope;
 use wharf_host::core::{Overlap, PromptId, PromptReceipt, Raw};
-use wharf_host::frame::{self, Envelope};
 use wharf_host::{QueueBy, SessionHandle, new_prompt_id};
 use wharf_json::Json;
 
@@ -64,7 +64,7 @@ pub(in crate::acp) async fn send_prompt(
 ) -> Result<(), RpcError> {
     let frame =
         Raw::new(request.frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
-    let meta = frame::peek::<RequestParams<PromptParams>>(request.frame)
+    let meta = wharf_acp::peek::<RequestParams<PromptParams>>(request.frame)
         .map_err(|error| {
             RpcError::params(format!(
                 "session/prompt needs `prompt`, a list of content blocks: {error}"
@@ -173,7 +173,7 @@ pub(super) async fn cancel(connection: &Connection, frame: &Bytes, envelope: &En
 /// `$/cancel_request`: a waiting prompt leaves the queue, a running one is cancelled, a request
 /// that was passed on is taken back (rules 3.4, 7.3).
 pub(super) async fn cancel_request(connection: &Connection, frame: &Bytes) {
-    let request = match frame::peek::<RequestParams<CancelParams<'_>>>(frame) {
+    let request = match wharf_acp::peek::<RequestParams<CancelParams<'_>>>(frame) {
         Ok(request) => request.params.request_id.raw().as_bytes(),
         Err(error) => {
             tracing::warn!(client = %connection.client.id(), %error, "a $/cancel_request cannot be read");
@@ -196,7 +196,7 @@ pub(super) async fn cancel_request(connection: &Connection, frame: &Bytes) {
 
 /// Returns the id of the request that a `$/cancel_request` takes back, as JSON text.
 pub(in crate::acp) fn cancelled_request(frame: &Bytes) -> Option<&str> {
-    frame::peek::<RequestParams<CancelParams<'_>>>(frame)
+    wharf_acp::peek::<RequestParams<CancelParams<'_>>>(frame)
         .ok()
         .map(|request| request.params.request_id.raw())
 }

@@ -4,7 +4,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wharf_api::QueueChange;
 use wharf_host::core::{QueuedPrompt, Raw, SessionId};
-use wharf_host::frame;
 use wharf_json::Json;
 
 use super::prompt::RequestParams;
@@ -29,7 +28,7 @@ pub(super) async fn list_queue(connection: &Connection, request: ClientRequest<'
     let caller = connection.caller_in(&session);
     let waiting = use_cases::waiting_prompts(&connection.app, &caller, session.as_str()).await?;
     let list_entry = |(position, queued): (usize, &QueuedPrompt)| {
-        let frame = frame::to_value(queued.frame.bytes());
+        let frame = wharf_acp::to_value(queued.frame.bytes());
         json!({
             "promptId": queued.prompt.as_str(),
             "position": position,
@@ -54,7 +53,7 @@ pub(super) async fn update_queued(connection: &Connection, request: ClientReques
     let prompt = params
         .prompt
         .ok_or_else(|| RpcError::params("`prompt` is missing: the new content blocks"))?;
-    let new = Raw::new(frame::prompt_request(session.as_str(), prompt))
+    let new = Raw::new(wharf_acp::prompt_request(session.as_str(), prompt))
         .ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
     let caller = connection.caller_in(&session);
     use_cases::replace_queued(&connection.app, &caller, session.as_str(), &params.prompt_id, new)
@@ -81,7 +80,7 @@ async fn read_call<'f>(
     request: ClientRequest<'f>,
 ) -> Result<(SessionId, QueueParams<'f>), RpcError> {
     let handle = controlled_session(connection, request.envelope).await?;
-    let params =
-        frame::peek::<RequestParams<QueueParams<'_>>>(request.frame).map_err(unreadable_params)?;
+    let params = wharf_acp::peek::<RequestParams<QueueParams<'_>>>(request.frame)
+        .map_err(unreadable_params)?;
     Ok((handle.id().clone(), params.params))
 }

@@ -94,7 +94,7 @@ pub enum ScanError {
 
 impl ScanError {
     /// Returns true if the line is JSON, though not a message.
-    pub(crate) const fn is_json(&self) -> bool {
+    pub const fn is_json(&self) -> bool {
         matches!(self, Self::Batch | Self::NotMessage(_))
     }
 }

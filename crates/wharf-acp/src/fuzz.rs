@@ -1,11 +1,5 @@
-//! Properties of the parsers that read bytes from a peer, a disk or a person: one function per
-//! target of `fuzz/`, called by `cargo fuzz` and by a test alike. A function panics if its property
-//! does not hold.
-
-#[cfg(test)]
-mod tests;
-
-use std::path::PathBuf;
+//! Properties of the readers of frames: one function per target of `fuzz/`, called by `cargo fuzz`
+//! and by a test alike. A function panics if its property does not hold.
 
 use std::sync::Arc;
 
@@ -16,14 +10,12 @@ use wharf_core::{
 };
 use wharf_json::{Json, ReadError};
 
-use crate::adapters::AnyManifest as Manifest;
-use crate::frame::{self, FrameKind, ScanError};
-use crate::workspaces::WorkspaceList;
+use crate::{FrameKind, ScanError};
 
 /// A frame is refused, or its ids are where the scanner says, and replacing them changes nothing
 /// else about it.
 pub fn envelope(data: &[u8]) {
-    let Ok(found) = frame::scan(data) else { return };
+    let Ok(found) = crate::scan(data) else { return };
     if let Some(id) = &found.id {
         assert!(Json::parse(&data[id.clone()]).is_ok(), "the id is not a value");
     }
@@ -36,14 +28,14 @@ pub fn envelope(data: &[u8]) {
         found.id.is_none(),
         "all but notifications have an id"
     );
-    let line = frame::one_line(Bytes::copy_from_slice(data));
+    let line = crate::one_line(Bytes::copy_from_slice(data));
     assert!(!line.contains(&b'\n'), "one line has no break");
     assert!(
-        frame::scan(&line).is_ok_and(|line| line.kind == found.kind),
+        crate::scan(&line).is_ok_and(|line| line.kind == found.kind),
         "one line is the same frame"
     );
-    let changed = frame::with_session(data, &found, "other", Some(b"\"x\""));
-    match frame::scan(&changed) {
+    let changed = crate::with_session(data, &found, "other", Some(b"\"x\""));
+    match crate::scan(&changed) {
         Ok(again) => {
             assert_eq!(
                 (again.kind, &again.method, again.update),
@@ -66,7 +58,7 @@ pub fn envelope(data: &[u8]) {
 /// frame before the log did.
 pub fn readers(data: &[u8]) {
     let read = Json::parse(data).map(|_| ());
-    match (frame::scan(data), &read) {
+    match (crate::scan(data), &read) {
         (Ok(_) | Err(ScanError::Batch | ScanError::NotMessage(_)), Ok(()))
         | (Err(ScanError::NotUtf8), Err(ReadError::NotUtf8))
         | (Err(ScanError::NotJson(_)), Err(ReadError::NotJson(_))) => {}
@@ -75,7 +67,7 @@ pub fn readers(data: &[u8]) {
         }
     }
     // Blanks around a frame are no part of it: the codec may leave them out.
-    let line = frame::one_line(Bytes::copy_from_slice(data.trim_ascii()));
+    let line = crate::one_line(Bytes::copy_from_slice(data.trim_ascii()));
     if read.is_err() {
         return expect_refused_by_codec(line);
     }
@@ -189,28 +181,22 @@ pub fn event(data: &[u8]) {
     }
 }
 
-/// A manifest is refused with a field and a reason, or each of its modes makes a command or is
-/// refused.
-pub fn manifest(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    // Its folder has its name, or little would be looked at.
-    let name = text.lines().find_map(|line| line.strip_prefix("name: ")).unwrap_or("mine");
-    let path = PathBuf::from("/adapters").join(name.trim()).join("AGENT-CLI.md");
-    match Manifest::parse(text, &path) {
-        Ok(manifest) => manifest.try_all_modes(),
-        Err(error) => {
-            assert!(!error.field.is_empty() && !error.why.is_empty(), "an error without a place")
-        }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use wharf_testkit::fuzzing::run_fuzz_target;
 
-/// A registry is refused, or read the same again after it was written.
-pub fn workspaces(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    let path = PathBuf::from("/state/workspaces.json");
-    let Ok(list) = WorkspaceList::parse(text, &path) else { return };
-    match serde_json::to_string_pretty(&list).map(|written| WorkspaceList::parse(&written, &path)) {
-        Ok(Ok(again)) => assert_eq!(again, list),
-        other => panic!("what was written cannot be read: {other:?}"),
+    #[test]
+    fn any_frame_is_refused_or_keeps_its_ids() {
+        run_fuzz_target("envelope", super::envelope).unwrap();
+    }
+
+    #[test]
+    fn scanner_reader_and_codec_accept_the_same_frames() {
+        run_fuzz_target("readers", super::readers).unwrap();
+    }
+
+    #[test]
+    fn any_record_is_refused_or_read_as_it_was_written() {
+        run_fuzz_target("event", super::event).unwrap();
     }
 }

@@ -67,7 +67,7 @@ fn has_wharf_meta(json: Json<'_>, holder: &[&str]) -> Result<bool, ReadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::scan;
+    use crate::scan;
 
     #[test]
     fn odd_meta_moves_into_an_object_and_nothing_else_changes() {

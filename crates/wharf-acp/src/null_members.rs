@@ -32,7 +32,7 @@ pub fn without_null_members(frame: &[u8], kind: FrameKind) -> Result<Bytes, Read
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::scan;
+    use crate::scan;
 
     #[test]
     fn null_members_are_left_out_and_nothing_else_changes() {

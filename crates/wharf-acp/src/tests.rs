@@ -2,11 +2,7 @@
 
 mod random;
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use bytes::Bytes;
-use tokio::io::{AsyncRead, ReadBuf};
 use wharf_core::UpdateKind;
 
 use super::*;
@@ -199,86 +195,6 @@ fn deep_nesting_is_scanned() {
 fn a_pretty_printed_frame_becomes_one_line() {
     let frame = Bytes::from_static(b"{\n  \"method\": \"m\"\r\n}");
     assert_eq!(one_line(frame), &b"{   \"method\": \"m\"  }"[..]);
-}
-
-/// Hands out its chunks one read at a time.
-struct Chunks(Vec<Vec<u8>>);
-
-impl AsyncRead for Chunks {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        out: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        if !self.0.is_empty() {
-            let mut chunk = self.0.remove(0);
-            let rest = chunk.split_off(chunk.len().min(out.remaining()));
-            out.put_slice(&chunk);
-            if !rest.is_empty() {
-                self.0.insert(0, rest);
-            }
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-async fn lines(chunks: Vec<Vec<u8>>, limit: usize) -> (Vec<String>, u64) {
-    let mut reader = FrameReader::new(Chunks(chunks), limit);
-    let mut seen = Vec::new();
-    while reader.fill().await.unwrap() > 0 {
-        while let Some(line) = reader.next_line() {
-            seen.push(match line {
-                FrameLine::Frame(frame) => String::from_utf8_lossy(frame).into_owned(),
-                FrameLine::Oversized { bytes, head } => {
-                    assert!(
-                        bytes >= head.len() as u64 && head.len() <= wharf_json::rpc::HEAD_BYTES
-                    );
-                    format!(
-                        "oversized {bytes} {}",
-                        String::from_utf8_lossy(&head[..head.len().min(6)])
-                    )
-                }
-            });
-        }
-    }
-    (seen, reader.remainder_bytes())
-}
-
-#[tokio::test]
-async fn lines_are_found_wherever_the_stream_is_cut() {
-    let text = b"one\n\n  \r\ntwo\r\nthree\nfour";
-    for cut in 0..text.len() {
-        let (a, b) = text.split_at(cut);
-        let chunks =
-            [a, b].into_iter().filter(|part| !part.is_empty()).map(<[u8]>::to_vec).collect();
-        assert_eq!(
-            lines(chunks, 100).await,
-            (vec!["one".to_owned(), "two".into(), "three".into()], 4),
-            "cut at {cut}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn a_line_over_the_limit_is_dropped_and_the_next_one_read() {
-    let huge = [&b"\xef\xbb\xbfhead"[..], &[b'x'; 300_000]].concat();
-    let chunks = vec![b"before\n".to_vec(), huge, vec![b'x'; 300_000], b"\nafter\n".to_vec()];
-    assert_eq!(lines(chunks, 1_000).await.0, ["before", "oversized 600007 headxx", "after"]);
-    let slightly = vec![b"12345678901\n1234567890\n0987654321098\n".to_vec()];
-    assert_eq!(
-        lines(slightly, 10).await.0,
-        ["oversized 11 123456", "1234567890", "oversized 13 098765"]
-    );
-}
-
-#[tokio::test]
-async fn a_stream_without_a_line_break_costs_no_more_than_the_limit() {
-    let mut reader = FrameReader::new(Chunks(vec![vec![b'x'; 8 << 20]]), 1 << 20);
-    while reader.fill().await.unwrap() > 0 {
-        assert!(reader.next_line().is_none());
-        assert!(reader.capacity() < 3 << 20, "{}", reader.capacity());
-    }
-    assert_eq!(reader.remainder_bytes(), 8 << 20);
 }
 
 #[test]

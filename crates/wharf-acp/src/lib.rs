@@ -1,9 +1,14 @@
-//! ACP frames as bytes: splits a stream into frames, finds their kind and ids, and changes a part
-//! without touching another byte. `wharf_json::rpc` makes frames.
+//! ACP frames as bytes: finds their kind and ids, and changes a part without touching another byte.
+//! `wharf_json::rpc` makes frames.
+//!
+//! This is a separate crate because crates on both sides of the host open frames: the session's
+//! task, the surfaces and the bridge, and the fold of rows, which must not depend on the host. It
+//! has no runtime and no IO.
 
 pub mod content;
 mod event_id;
-mod lines;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod make;
 mod null_members;
 mod scan;
@@ -13,7 +18,6 @@ mod tests;
 mod wharf_meta;
 
 pub use event_id::{IdHolder, PlacedEventId, find_event_id, place_event_id};
-pub use lines::{FrameLine, FrameReader};
 pub use make::{prompt_request, user_message_chunk};
 pub use null_members::without_null_members;
 pub use scan::{
