@@ -15,13 +15,15 @@ mod scan;
 mod splice;
 #[cfg(test)]
 mod tests;
+mod update;
 mod wharf_meta;
 
 pub use event_id::{IdHolder, PlacedEventId, find_event_id, place_event_id};
 pub use make::{prompt_request, user_message_chunk};
 pub use null_members::without_null_members;
 pub use scan::{
-    Envelope, FrameKind, ScanError, ScannedText, Span, peek, peek_update, read_line, scan, to_value,
+    Envelope, FrameKind, ScanError, ScannedText, Span, peek, read_line, scan, to_value,
 };
 pub use splice::{first_member, one_line, splice, with_id, with_session};
+pub use update::{AgentUpdate, ChunkMembers, ChunkUpdate, Payload, ToolUpdate};
 pub use wharf_meta::{rename_wharf_meta, wrap_odd_meta};

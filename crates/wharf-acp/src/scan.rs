@@ -139,12 +139,6 @@ pub fn peek<'a, T: serde::Deserialize<'a>>(frame: &'a [u8]) -> Result<T, ReadErr
     wharf_json::read_bytes(frame)
 }
 
-/// Reads the members of `params.update` that `T` names.
-pub fn peek_update<'a, T: serde::Deserialize<'a>>(frame: &'a [u8]) -> Result<T, ReadError> {
-    let update = Json::parse(frame)?.at(&["params", "update"])?;
-    wharf_json::read(update.ok_or_else(|| ReadError::Missing("update".to_owned()))?)
-}
-
 /// Converts a frame that is known to be JSON because it was scanned or comes from the log.
 pub fn to_value(frame: &[u8]) -> Value {
     match Json::parse(frame) {

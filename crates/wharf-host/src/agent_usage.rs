@@ -2,6 +2,7 @@
 //! number is absent, never zero.
 
 use serde::{Deserialize, Serialize};
+use wharf_acp::Payload;
 use wharf_core::{ReportedCost, ReportedTokens, State};
 use wharf_json::Json;
 
@@ -61,10 +62,8 @@ impl ReportedContext {
 
 /// Returns the newest `usage_update`.
 fn reported(state: &State) -> Option<Json<'_>> {
-    Json::parse(state.latest.usage.as_ref()?.bytes())
-        .ok()?
-        .at(&["params", "update"])
-        .ok()?
+    let frame = state.latest.usage.as_ref()?;
+    Payload::open(frame.as_str()).ok().map(Payload::close)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use wharf_acp::{Payload, ToolUpdate};
 use wharf_core::{
     AgentEvent, Ask, AskFact, AskId, AskKind, Epoch, Event, EventId, Millis, OutcomeCause,
     PauseReason, Raised, RaisedWhy, Seq, State, WorkKind,
@@ -202,9 +203,9 @@ impl AttentionSource {
             .filter_map(|record| wharf_core::decode(&record.body).ok())
             .find_map(|(_, event)| {
                 let Event::Agent(AgentEvent::Updated { frame, .. }) = event else { return None };
-                let update = Json::parse(frame.bytes()).ok()?.at(&["params", "update"]).ok()??;
-                let is_same = update.text_at(&["toolCallId"]).ok()?.as_deref() == Some(id);
-                is_same.then(|| read_tool_subject(update)).flatten()
+                let call = ToolUpdate::of(Payload::open(frame.as_str()).ok()?);
+                let is_same = call.id().ok()?.as_deref() == Some(id);
+                is_same.then(|| read_tool_subject(call.close())).flatten()
             })
     }
 

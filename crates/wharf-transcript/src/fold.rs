@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use wharf_acp::AgentUpdate;
 use wharf_api::{RowBody, TranscriptRow};
 use wharf_core::{
-    AgentEvent, AskEvent, Epoch, Event, EventId, FailureText, Millis, PromptEvent, Raw, Seq,
-    SessionEvent, StorageEvent, UpdateKind,
+    AgentEvent, AskEvent, Epoch, Event, EventId, FailureText, Millis, PromptEvent, Seq,
+    SessionEvent, StorageEvent,
 };
-use wharf_json::{Json, OpenValue, ReadError};
+use wharf_json::ReadError;
 
 use crate::asks::PendingAsk;
 use crate::loss_digest::LossDigest;
@@ -189,8 +190,8 @@ fn apply_agent(step: &mut FoldStep<'_, impl RowStore>, event: &AgentEvent) {
         }
         AgentEvent::Updated { update, frame, tool, .. } => {
             step.fold.tokens.add_update(*update, frame);
-            let applied = open_update(frame)
-                .and_then(|opened| apply_update(step, *update, opened, tool.as_ref()));
+            let applied = AgentUpdate::open(*update, frame.as_str())
+                .and_then(|opened| apply_update(step, opened, tool.as_ref()));
             if let Err(error) = applied {
                 notices::unreadable(step, &error);
             }
@@ -202,58 +203,49 @@ fn apply_agent(step: &mut FoldStep<'_, impl RowStore>, event: &AgentEvent) {
 
 fn apply_update(
     step: &mut FoldStep<'_, impl RowStore>,
-    kind: UpdateKind,
-    update: OpenValue<'_>,
+    update: AgentUpdate<'_>,
     tool: Option<&wharf_core::ToolCall>,
 ) -> Result<(), ReadError> {
-    match kind {
-        UpdateKind::UserMessageChunk => prompts::user_chunk(step, update.close()),
-        UpdateKind::AgentMessageChunk => messages::append_chunk(step, TextKind::Message, update),
-        UpdateKind::AgentThoughtChunk => messages::append_chunk(step, TextKind::Thought, update),
-        UpdateKind::ToolCall => tools::tool_call(step, update.close(), tool),
-        UpdateKind::ToolCallUpdate => tools::tool_call_update(step, update.close(), tool),
-        UpdateKind::Plan => plans::set_plan(step, update.close()),
-        UpdateKind::UsageUpdate => usage::session_usage(step, update.close()),
-        UpdateKind::AvailableCommandsUpdate
-        | UpdateKind::CurrentModeUpdate
-        | UpdateKind::ConfigOptionUpdate
-        | UpdateKind::SessionInfoUpdate => Ok(()),
-        UpdateKind::Other => apply_other_update(step, update.close()),
-    }
-}
-
-/// Takes updates that the core does not tell apart: those of ACP v2 and of proposals.
-fn apply_other_update(
-    step: &mut FoldStep<'_, impl RowStore>,
-    update: Json<'_>,
-) -> Result<(), ReadError> {
-    let tag = update.text_at(&["sessionUpdate"])?.unwrap_or_default();
-    let is_v2 = matches!(
-        &*tag,
-        "agent_message"
-            | "agent_thought"
-            | "user_message"
-            | "state_update"
-            | "tool_call_content_chunk"
-    );
-    step.fold.agent.speaks_v2 |= is_v2;
-    match &*tag {
-        "agent_message" => messages::replace_message(step, TextKind::Message, update),
-        "agent_thought" => messages::replace_message(step, TextKind::Thought, update),
-        "user_message" => prompts::user_message(step, update),
-        "state_update" => turns::state_update(step, update),
-        "tool_call_content_chunk" => tools::append_content(step, update),
-        "plan_update" => plans::update_plan(step, update),
-        "plan_removed" => {
+    step.fold.agent.speaks_v2 |= update.is_v2();
+    match update {
+        AgentUpdate::UserMessageChunk(chunk) => prompts::user_chunk(step, chunk.close()),
+        AgentUpdate::AgentMessageChunk(chunk) => {
+            messages::append_chunk(step, TextKind::Message, chunk)
+        }
+        AgentUpdate::AgentThoughtChunk(chunk) => {
+            messages::append_chunk(step, TextKind::Thought, chunk)
+        }
+        AgentUpdate::ToolCall(call) => tools::tool_call(step, call.close(), tool),
+        AgentUpdate::ToolCallUpdate(call) => tools::tool_call_update(step, call.close(), tool),
+        AgentUpdate::Plan(plan) => plans::set_plan(step, plan.close()),
+        AgentUpdate::Usage(usage) => usage::session_usage(step, usage.close()),
+        AgentUpdate::AvailableCommands(_)
+        | AgentUpdate::CurrentMode(_)
+        | AgentUpdate::ConfigOptions(_)
+        | AgentUpdate::SessionInfo(_) => Ok(()),
+        AgentUpdate::AgentMessage(message) => {
+            messages::replace_message(step, TextKind::Message, message.close())
+        }
+        AgentUpdate::AgentThought(thought) => {
+            messages::replace_message(step, TextKind::Thought, thought.close())
+        }
+        AgentUpdate::UserMessage(message) => prompts::user_message(step, message.close()),
+        AgentUpdate::State(state) => turns::state_update(step, state.close()),
+        AgentUpdate::ToolCallContentChunk(chunk) => tools::append_content(step, chunk.close()),
+        AgentUpdate::PlanUpdate(plan) => plans::update_plan(step, plan.close()),
+        AgentUpdate::PlanRemoved(_) => {
             // Its row stays, but it is no longer the plan of the session.
             step.fold.plan = None;
             Ok(())
         }
-        "subagent_update" => tools::subagent_update(step, update),
-        "notice" => notices::agent_notice(step, update),
-        "compaction_update" => notices::compaction(step, update),
-        other => {
-            notices::other_update(step, other);
+        AgentUpdate::Subagent(subagent) => tools::subagent_update(step, subagent.close()),
+        AgentUpdate::Notice(notice) => notices::agent_notice(step, notice.close()),
+        AgentUpdate::Compaction(compaction) => notices::compaction(step, compaction.close()),
+        AgentUpdate::CompactionSummaryChunk(payload)
+        | AgentUpdate::SessionMessage(payload)
+        | AgentUpdate::SessionMessageChunk(payload)
+        | AgentUpdate::Unknown(payload) => {
+            notices::other_update(step, &payload.tag()?.unwrap_or_default());
             Ok(())
         }
     }
@@ -278,13 +270,6 @@ fn apply_prompt(step: &mut FoldStep<'_, impl RowStore>, event: &PromptEvent) {
         }
         PromptEvent::Requeued { prompt } => turns::requeue(step, prompt),
     }
-}
-
-/// Returns the update of a frame. The end of a chunk is not looked for: they are many, and their
-/// members are found in one walk.
-fn open_update(frame: &Raw) -> Result<OpenValue<'_>, ReadError> {
-    let update = Json::checked_before(frame.as_str()).open_at(&["params", "update"]);
-    update.ok_or_else(|| ReadError::Missing("update".to_owned()))
 }
 
 /// One event on its way into the rows.

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use wharf_acp::{ChunkMembers, ChunkUpdate};
 use wharf_api::{RowBody, RowPart, RowText, RowTextPart, TranscriptRow};
-use wharf_json::{Json, NestedMembers, OpenValue, ReadError, TextChunk};
+use wharf_json::{Json, ReadError, TextChunk};
 
 use crate::content::{
     ContentBlock, PartList, read_block, read_block_members, read_blocks, set_addresses,
@@ -70,10 +71,9 @@ impl TextRun {
 pub(crate) fn append_chunk(
     step: &mut FoldStep<'_, impl RowStore>,
     kind: TextKind,
-    update: OpenValue<'_>,
+    chunk: ChunkUpdate<'_>,
 ) -> Result<(), ReadError> {
-    let NestedMembers { members: [message_id], nested: content, inner } =
-        update.nested_members(["messageId"], "content", ["type", "text"])?;
+    let ChunkMembers { message_id, content, type_and_text } = chunk.read()?;
     let Some(content) = content else { return Ok(()) };
     let message_id = message_id.and_then(Json::text);
     // An id that the run has is clean already.
@@ -82,7 +82,7 @@ pub(crate) fn append_chunk(
     if !step.fold.run.as_ref().is_some_and(goes_on) {
         continue_run(step, kind, message_id.map(|id| clean_word(&id)));
     }
-    let block = read_block_members(content, inner?, &step.fold.texts, step.rows)?;
+    let block = read_block_members(content, type_and_text?, &step.fold.texts, step.rows)?;
     append_block(step, block);
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
+use wharf_acp::{Envelope, FrameKind};
 use wharf_core::{AcceptedContent, AgentTraits, FailureText, Fault, Raw, StartFault, UpdateKind};
 use wharf_json::rpc::{self, Salvaged, code, salvage, salvage_head};
 use wharf_json::{Json, ReadError};
@@ -18,7 +19,6 @@ use super::outbox::Outbox;
 use super::stderr::StderrTail;
 use crate::adapters::AdapterError;
 use crate::agent::lines::{FrameLine, FrameReader};
-use wharf_acp::{Envelope, FrameKind};
 
 /// Bounds the frames that are kept before `session/new` is answered: several agents send commands
 /// and modes early, one of them half a megabyte.

@@ -6,6 +6,8 @@ use std::collections::VecDeque;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use wharf_acp::Payload;
+use wharf_acp::content::{mentions_terminal, no_output_kept, terminal, text_item};
 use wharf_core::{AgentInput, Input, Raw, UpdateKind};
 use wharf_json::rpc;
 use wharf_json::{Json, ReadError};
@@ -13,7 +15,6 @@ use wharf_json::{Json, ReadError};
 use super::journal::Journal;
 use super::live_output::ShownTerminal;
 use crate::agent_services::FilesAndTerminals;
-use wharf_acp::content::{mentions_terminal, no_output_kept, terminal, text_item};
 
 /// Tool calls and terminals that are followed: more than an agent has at work at a time.
 const MOST: usize = 64;
@@ -55,7 +56,7 @@ impl TerminalTranscript {
         if self.calls.is_empty() && !mentions_terminal(frame) {
             return Ok(false);
         }
-        let update = wharf_acp::peek_update::<ToolCall<'_>>(frame)?;
+        let update = Payload::open_bytes(frame)?.read::<ToolCall<'_>>()?;
         // An update has either the whole content of the tool call or no content.
         let Some(content) = update.content else { return Ok(false) };
         self.calls.retain(|call| call.id != update.tool_call_id);

@@ -15,6 +15,7 @@ mod restore;
 #[cfg(test)]
 mod tests;
 
+use wharf_acp::{AgentUpdate, Payload};
 use wharf_core::{AgentSetting, Joined, Latest, Raw, Seq, SettingSpelling, State, UpdateKind};
 use wharf_json::{Json, ReadError};
 
@@ -164,22 +165,18 @@ impl AgentSettings {
 
     /// Takes an update by which the agent reports settings.
     pub(crate) fn take_update(&mut self, kind: UpdateKind, frame: &[u8]) -> Result<(), ReadError> {
-        let update = Json::parse(frame)?.at(&["params", "update"])?;
-        match (kind, update) {
-            (UpdateKind::CurrentModeUpdate, Some(update)) => {
-                update
-                    .text_at(&["currentModeId"])?
-                    .ok_or_else(|| ReadError::Missing("currentModeId".into()))?;
-                if let Some(value) = update.member("currentModeId")?.and_then(to_raw) {
-                    self.change_setting(mode_setting(value));
-                }
+        let update = Payload::open_bytes(frame)?.of_kind(kind);
+        if let AgentUpdate::CurrentMode(mode) = update {
+            let mode = mode.close();
+            mode.text_at(&["currentModeId"])?
+                .ok_or_else(|| ReadError::Missing("currentModeId".into()))?;
+            if let Some(value) = mode.member("currentModeId")?.and_then(to_raw) {
+                self.change_setting(mode_setting(value));
             }
-            (UpdateKind::ConfigOptionUpdate, Some(update)) => {
-                if let Some(list) = update.member("configOptions")? {
-                    self.take_options(list);
-                }
-            }
-            _ => {}
+        } else if let AgentUpdate::ConfigOptions(options) = update
+            && let Some(list) = options.close().member("configOptions")?
+        {
+            self.take_options(list);
         }
         Ok(())
     }

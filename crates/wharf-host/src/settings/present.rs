@@ -1,6 +1,7 @@
 //! The settings in force as clients get them: in answers to clients that join, and by updates to
 //! attached clients.
 
+use wharf_acp::Payload;
 use wharf_core::{AgentSetting, Latest, Raw, Seq, SettingSpelling, UpdateKind};
 use wharf_json::Json;
 
@@ -39,10 +40,7 @@ pub fn current_settings<'a>(sources: impl Into<SettingSources<'a>>) -> Vec<(&'st
 pub(crate) fn newest_list(sources: SettingSources<'_>) -> Option<Json<'_>> {
     let SettingSources { answer, answer_at, latest, .. } = sources;
     let update = latest.config.as_ref().and_then(|update| {
-        Json::parse(update.bytes())
-            .ok()?
-            .at(&["params", "update", "configOptions"])
-            .ok()?
+        Payload::open(update.as_str()).ok()?.close().member("configOptions").ok()?
     });
     let answered = answer.and_then(|answer| {
         Json::parse(answer.bytes()).ok()?.at(&["result", "configOptions"]).ok()?

@@ -3,8 +3,9 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use wharf_acp::{AgentUpdate, Payload};
 use wharf_host::core::UpdateKind;
-use wharf_json::Json;
+use wharf_json::{Json, ReadError};
 
 /// The messages that ACP lets an agent send only to clients that ask for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +42,9 @@ impl CapabilityFilter {
         match kind {
             UpdateKind::Other => self.knows(frame).then(|| frame.clone()),
             UpdateKind::ConfigOptionUpdate if self.may_mind(frame) => {
-                Some(without_booleans(frame, &["params", "update", "configOptions"]))
+                let list = Payload::open_bytes(frame)
+                    .and_then(|update| update.close().member("configOptions"));
+                Some(without_booleans(frame, list))
             }
             UpdateKind::ConfigOptionUpdate
             | UpdateKind::UserMessageChunk
@@ -62,7 +65,8 @@ impl CapabilityFilter {
         if !self.may_mind(frame) {
             return frame.clone();
         }
-        without_booleans(frame, &["result", "configOptions"])
+        let list = Json::parse(frame).and_then(|answer| answer.at(&["result", "configOptions"]));
+        without_booleans(frame, list)
     }
 
     fn may_mind(self, frame: &[u8]) -> bool {
@@ -75,22 +79,38 @@ impl CapabilityFilter {
         if self.notices && self.compaction && self.plans && self.subagents {
             return true;
         }
-        let tag = Json::parse(frame)
-            .and_then(|frame| frame.text_at(&["params", "update", "sessionUpdate"]));
-        // A tag that is not a string cannot name any of these kinds.
-        match tag.ok().flatten().as_deref().unwrap_or_default() {
-            "notice" => self.notices,
-            "compaction_update" | "compaction_summary_chunk" => self.compaction,
-            "plan_update" | "plan_removed" => self.plans,
-            "subagent_update" | "session_message" | "session_message_chunk" => self.subagents,
-            _ => true,
+        let Ok(payload) = Payload::open_bytes(frame) else { return true };
+        match payload.of_kind(UpdateKind::Other) {
+            AgentUpdate::Notice(_) => self.notices,
+            AgentUpdate::Compaction(_) | AgentUpdate::CompactionSummaryChunk(_) => self.compaction,
+            AgentUpdate::PlanUpdate(_) | AgentUpdate::PlanRemoved(_) => self.plans,
+            AgentUpdate::Subagent(_)
+            | AgentUpdate::SessionMessage(_)
+            | AgentUpdate::SessionMessageChunk(_) => self.subagents,
+            AgentUpdate::UserMessageChunk(_)
+            | AgentUpdate::AgentMessageChunk(_)
+            | AgentUpdate::AgentThoughtChunk(_)
+            | AgentUpdate::ToolCall(_)
+            | AgentUpdate::ToolCallUpdate(_)
+            | AgentUpdate::Plan(_)
+            | AgentUpdate::AvailableCommands(_)
+            | AgentUpdate::CurrentMode(_)
+            | AgentUpdate::ConfigOptions(_)
+            | AgentUpdate::SessionInfo(_)
+            | AgentUpdate::Usage(_)
+            | AgentUpdate::UserMessage(_)
+            | AgentUpdate::AgentMessage(_)
+            | AgentUpdate::AgentThought(_)
+            | AgentUpdate::State(_)
+            | AgentUpdate::ToolCallContentChunk(_)
+            | AgentUpdate::Unknown(_) => true,
         }
     }
 }
 
-/// The frame without the options in the list that are on or off.
-fn without_booleans(frame: &Bytes, list: &[&str]) -> Bytes {
-    let list = match Json::parse(frame).and_then(|frame| frame.at(list)) {
+/// Returns the frame without the options in this list of it that are on or off.
+fn without_booleans(frame: &Bytes, list: Result<Option<Json<'_>>, ReadError>) -> Bytes {
+    let list = match list {
         Ok(Some(list)) => list,
         Ok(None) => return frame.clone(),
         Err(error) => {

@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use wharf_acp::Payload;
 use wharf_acp::content::{mentions_terminal, no_output_kept, terminal, text_item};
 use wharf_host::core::UpdateKind;
 use wharf_json::{Json, ReadError};
@@ -53,10 +54,9 @@ struct ShownCall<'a> {
 }
 
 fn shown_call(frame: &[u8]) -> Result<Option<ShownCall<'_>>, ReadError> {
-    let message = Json::parse(frame)?;
-    let call = match message.at(&["params", "update"])? {
-        Some(update) => Some(update),
-        None => message.at(&["params", "toolCall"])?,
+    let call = match Payload::open_bytes(frame) {
+        Ok(update) => Some(update.close()),
+        Err(_) => Json::parse(frame)?.at(&["params", "toolCall"])?,
     };
     let Some(call) = call.filter(|call| call.is_object()) else { return Ok(None) };
     let meta = call.member("_meta")?.map(Json::to_value).unwrap_or_default();

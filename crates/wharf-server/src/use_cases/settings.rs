@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::Value;
+use wharf_acp::Payload;
 use wharf_api::{
     AcceptedKind, AgentCommandInfo, ChoiceValue, ErrorCode, SessionSettingsInfo, SettingChoice,
     SettingOption, SettingsChange,
@@ -292,7 +293,7 @@ fn to_setting_option(option: Json<'_>) -> Option<SettingOption> {
 
 fn list_commands(frame: &[u8]) -> Vec<AgentCommandInfo> {
     let list =
-        Json::parse(frame).and_then(|frame| frame.at(&["params", "update", "availableCommands"]));
+        Payload::open_bytes(frame).and_then(|update| update.close().member("availableCommands"));
     let commands = list.ok().flatten().into_iter().flat_map(Json::items);
     let to_command = |command: Json<'_>| {
         let name = text_member(command, "name")?;

@@ -2,6 +2,7 @@
 //! shows them like prompts of other clients, since it does not know who sent them.
 
 use serde::Deserialize;
+use wharf_acp::Payload;
 use wharf_json::Json;
 
 use super::followed_session::FollowedSession;
@@ -22,7 +23,9 @@ struct Body<'a> {
 /// Returns true if this `prompt_received` is about a prompt of the client.
 pub(super) fn is_own_prompt(frame: &[u8], followed: &FollowedSession) -> bool {
     // The host's own frames are readable.
-    let Ok(update) = wharf_acp::peek_update::<Body<'_>>(frame) else { return false };
+    let Ok(update) = Payload::open_bytes(frame).and_then(Payload::read::<Body<'_>>) else {
+        return false;
+    };
     update.tag.as_deref() == Some("prompt_received")
         && update.tag == update.second_tag
         && update.prompt.is_some_and(|prompt| followed.is_own_prompt(&prompt.to_value()))
@@ -30,7 +33,7 @@ pub(super) fn is_own_prompt(frame: &[u8], followed: &FollowedSession) -> bool {
 
 /// Returns true if the host made this `user_message_chunk` from a prompt of the client.
 pub(super) fn is_own_message(frame: &[u8], session: &str, followed: &FollowedSession) -> bool {
-    let update = wharf_acp::peek_update::<Body<'_>>(frame).ok();
+    let update = Payload::open_bytes(frame).and_then(Payload::read::<Body<'_>>).ok();
     let Some(content) = update.and_then(|update| update.content) else { return false };
     // An agent's echo of a prompt has other bytes.
     *frame == wharf_acp::user_message_chunk(session, content.raw())

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Deserialize;
+use wharf_acp::{Envelope, FrameKind, Payload, Span, ToolUpdate};
 use wharf_core::{
     AgentInput, AskKind, ClientId, Fault, Input, Raw, ToolCall, ToolCallState, UpdateKind,
 };
@@ -16,7 +17,6 @@ use super::writer::{AgentCall, AgentWriter, ForwardKind, Forwarded, PendingReque
 use crate::agent::initialize::classify_fault;
 use crate::agent::lines::FrameLine;
 use crate::session::agent_calls::AgentAnswer;
-use wharf_acp::{Envelope, FrameKind, Span};
 
 /// The buffer that the frames of a stream are cut from: one allocation serves some hundred of them.
 const ARENA_BYTES: usize = 64 * 1024;
@@ -386,9 +386,9 @@ fn refuse_session(
 /// The tool call that the update begins or ends. One whose id is longer than any agent's is not
 /// followed.
 fn tool_call(frame: &[u8], update: UpdateKind) -> Option<ToolCall> {
-    let told = Json::parse(frame).ok()?.at(&["params", "update"]).ok()??;
-    let id = told.text_at(&["toolCallId"]).ok()??;
-    let status = told.text_at(&["status"]).ok()?;
+    let call = ToolUpdate::of(Payload::open_bytes(frame).ok()?);
+    let id = call.id().ok()??;
+    let status = call.status().ok()?;
     let state = match status.as_deref() {
         Some("pending" | "in_progress") => ToolCallState::Open,
         // A call begins as pending.

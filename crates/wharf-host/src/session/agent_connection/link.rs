@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tracing::Instrument;
+use wharf_acp::FrameKind;
 use wharf_core::{AgentInput, AgentTraits, Fault, Input, StartNo, State};
 use wharf_json::rpc::{salvage, salvage_head};
 
@@ -17,7 +18,6 @@ use crate::agent::lines::{FrameLine, FrameReader};
 use crate::agent::{AgentExit, AgentOutput, AgentProcess, OpenedAgent, StderrTail};
 use crate::session::journal::Journal;
 use crate::settings::AgentSettings;
-use wharf_acp::FrameKind;
 
 /// How long an agent may take over `session/close` and over noticing that its stdin closed, before
 /// SIGTERM.

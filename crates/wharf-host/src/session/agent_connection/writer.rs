@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 use serde_json::json;
 use tokio::sync::oneshot;
+use wharf_acp::Envelope;
 use wharf_core::{AskKind, AskReply, ClientId, PromptId, Raw, Seq, State};
 use wharf_json::ReadError;
 use wharf_json::rpc::{self, FrameId, code};
@@ -15,7 +16,6 @@ use crate::agent::ledger::{InFlight, LineNote, log_ledger_fault};
 use crate::limits::CountPermit;
 use crate::session::agent_calls::AgentAnswer;
 use crate::settings::{AgentSettings, SettingRequest};
-use wharf_acp::Envelope;
 
 /// Requests that the agent may leave unanswered before no more are passed on.
 const MAX_OWED_ANSWERS: usize = 1_024;
