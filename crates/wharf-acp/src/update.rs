@@ -241,7 +241,6 @@ mod tests {
         "terminal_update",
         "terminal_output_chunk",
     ];
-    /// Those of which nothing is read.
     const UNREAD: [&str; 2] = ["terminal_update", "terminal_output_chunk"];
 
     fn frame(update: &str) -> String {

@@ -22,6 +22,7 @@ mod listen;
 mod mcp;
 mod metrics;
 mod notify;
+mod output_lines;
 mod page;
 mod push;
 mod request_values;
@@ -29,7 +30,6 @@ mod rest;
 mod revocation;
 mod server_info;
 mod small_file;
-mod transcript;
 mod unfinished_message;
 mod use_cases;
 mod visible_sessions;
@@ -54,7 +54,7 @@ pub use client_tls::tls_client_config;
 use limits::ServerLimits;
 pub use listen::{AddressOutlook, BindError, TlsError, check_settings, check_start};
 use listen::{BoundAddress, Listeners};
-pub use transcript::paint_line;
+pub use output_lines::paint_line;
 
 /// The state that all surfaces share.
 #[derive(Clone, Debug)]

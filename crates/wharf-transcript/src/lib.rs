@@ -19,6 +19,7 @@ mod export;
 mod file_changes;
 mod fold;
 mod limits;
+pub mod lines;
 mod loss_digest;
 mod memory_rows;
 mod messages;

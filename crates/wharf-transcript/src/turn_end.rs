@@ -49,12 +49,13 @@ impl<'a> EndFacts<'a> {
                 ..Self::new(&clean_word(stop_reason), kind)
             },
             PromptEnd::Failed { frame } => read_failure(frame, kind, texts),
-            PromptEnd::Cancelled | PromptEnd::Removed { .. } => Self::new("cancelled", kind),
-            PromptEnd::AgentExited => Self::new("agent_exited", kind),
-            PromptEnd::StartFailed => Self::new("start_failed", kind),
-            PromptEnd::SessionEnded => Self::new("session_ended", kind),
-            PromptEnd::HostShutdown => Self::new("host_shutdown", kind),
-            PromptEnd::HostRestarted => Self::new("host_restarted", kind),
+            PromptEnd::Cancelled
+            | PromptEnd::Removed { .. }
+            | PromptEnd::AgentExited
+            | PromptEnd::StartFailed
+            | PromptEnd::SessionEnded
+            | PromptEnd::HostShutdown
+            | PromptEnd::HostRestarted => Self::new(end.stop_reason(), kind),
         };
         let limit = match cancel {
             TurnCancel::ByLimit(TurnLimit::Deadline) => {

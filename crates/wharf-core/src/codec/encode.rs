@@ -186,26 +186,20 @@ fn encode_update(
 }
 
 fn end_members(end: &PromptEnd, o: &mut Object<'_>) {
+    o.value("how", end.word());
     match end {
         PromptEnd::Answered { stop_reason, frame } => {
-            o.value("how", "answered");
             o.value("stop_reason", stop_reason);
             o.raw("frame", frame);
         }
-        PromptEnd::Failed { frame } => {
-            o.value("how", "failed");
-            o.raw("frame", frame);
-        }
-        PromptEnd::Removed { by } => {
-            o.value("how", "removed");
-            o.optional("by", by.as_ref());
-        }
-        PromptEnd::Cancelled => o.value("how", "cancelled"),
-        PromptEnd::AgentExited => o.value("how", "agent_exited"),
-        PromptEnd::StartFailed => o.value("how", "start_failed"),
-        PromptEnd::SessionEnded => o.value("how", "session_ended"),
-        PromptEnd::HostShutdown => o.value("how", "host_shutdown"),
-        PromptEnd::HostRestarted => o.value("how", "host_restarted"),
+        PromptEnd::Failed { frame } => o.raw("frame", frame),
+        PromptEnd::Removed { by } => o.optional("by", by.as_ref()),
+        PromptEnd::Cancelled
+        | PromptEnd::AgentExited
+        | PromptEnd::StartFailed
+        | PromptEnd::SessionEnded
+        | PromptEnd::HostShutdown
+        | PromptEnd::HostRestarted => {}
     }
 }
 

@@ -131,6 +131,37 @@ pub enum PromptEnd {
     HostRestarted,
 }
 
+impl PromptEnd {
+    /// Returns the reason of a turn's end in one word: the agent's own, or one of Wharf's.
+    pub fn stop_reason(&self) -> &str {
+        match self {
+            Self::Answered { stop_reason, .. } => stop_reason,
+            Self::Failed { .. } => "error",
+            Self::Cancelled | Self::Removed { .. } => "cancelled",
+            Self::AgentExited
+            | Self::StartFailed
+            | Self::SessionEnded
+            | Self::HostShutdown
+            | Self::HostRestarted => self.word(),
+        }
+    }
+
+    /// Returns the name of the end in the log, which is also that of metrics.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Answered { .. } => "answered",
+            Self::Failed { .. } => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Removed { .. } => "removed",
+            Self::AgentExited => "agent_exited",
+            Self::StartFailed => "start_failed",
+            Self::SessionEnded => "session_ended",
+            Self::HostShutdown => "host_shutdown",
+            Self::HostRestarted => "host_restarted",
+        }
+    }
+}
+
 /// A limit that a turn reached (rule 2.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

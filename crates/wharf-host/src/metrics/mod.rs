@@ -179,13 +179,13 @@ pub(crate) fn outcome(end: &PromptEnd) -> &'static str {
             .iter()
             .find(|known| **known == &**stop_reason)
             .unwrap_or(&"other"),
-        PromptEnd::Failed { .. } => "failed",
-        PromptEnd::Cancelled => "cancelled",
-        PromptEnd::Removed { .. } => "removed",
-        PromptEnd::AgentExited => "agent_exited",
-        PromptEnd::StartFailed => "start_failed",
-        PromptEnd::SessionEnded => "session_ended",
-        PromptEnd::HostShutdown => "host_shutdown",
-        PromptEnd::HostRestarted => "host_restarted",
+        PromptEnd::Failed { .. }
+        | PromptEnd::Cancelled
+        | PromptEnd::Removed { .. }
+        | PromptEnd::AgentExited
+        | PromptEnd::StartFailed
+        | PromptEnd::SessionEnded
+        | PromptEnd::HostShutdown
+        | PromptEnd::HostRestarted => end.word(),
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
+use wharf_acp::{AgentUpdate, ChunkUpdate, Payload, ToolUpdate};
 use wharf_host::core::{
     AgentEvent, Ask, AskEvent, AskId, AskOutcome, Event, PromptEvent, PromptId, Raw, Seq,
     UpdateKind,
@@ -12,7 +13,7 @@ use wharf_host::{Cursor, Entry, format_timestamp};
 use wharf_json::{CutPair, Json, TextChunk};
 
 use super::terminals;
-use super::updates::{stop_reason, who};
+use super::updates::who;
 
 /// Folds entries one by one.
 #[derive(Debug, Default)]
@@ -68,7 +69,7 @@ impl History {
             let batch = cursor.next().await.ok()?;
             for entry in batch.entries().iter().filter(|entry| entry.seq <= head) {
                 if let Event::Agent(AgentEvent::Updated { frame, .. }) = &entry.event
-                    && update(frame)["messageId"] == message
+                    && is_of_message(frame, message)
                 {
                     last = Some(entry.seq);
                 }
@@ -130,8 +131,9 @@ impl History {
                     frame,
                     ..
                 }) = &entry.event
+                    && let Ok(payload) = Payload::open(frame.as_str())
                 {
-                    past.tool(entry, update(frame));
+                    past.tool(entry, ToolUpdate::of(payload));
                 }
             }
             if past.bytes > limit {
@@ -172,7 +174,7 @@ impl History {
             if self.prompts.remove(prompt).is_none() {
                 self.push(
                     entry,
-                    json!({ "type": "turn_complete", "stopReason": stop_reason(end) }),
+                    json!({ "type": "turn_complete", "stopReason": end.stop_reason() }),
                 );
             }
         } else if let Event::Ask(AskEvent::Opened(ask)) = &entry.event {
@@ -185,49 +187,62 @@ impl History {
     }
 
     fn updated(&mut self, entry: &Entry, kind: UpdateKind, frame: &Raw) {
-        if matches!(
-            kind,
-            UpdateKind::ToolCall
-                | UpdateKind::ToolCallUpdate
-                | UpdateKind::Plan
-                | UpdateKind::UserMessageChunk
-                | UpdateKind::UsageUpdate
-                | UpdateKind::Other
-        ) {
-            self.is_apart = true;
-        }
-        match kind {
-            UpdateKind::AgentMessageChunk => self.chunk(entry, "agent_message", frame),
-            UpdateKind::AgentThoughtChunk => self.chunk(entry, "agent_thought", frame),
-            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => self.tool(entry, update(frame)),
-            UpdateKind::Plan => {
-                let entries = update(frame)["entries"].take();
-                match self.plan {
-                    Some(at) => self.entries[at]["entries"] = entries,
-                    None => {
-                        self.plan = Some(self.entries.len());
-                        self.push(entry, json!({ "type": "plan", "entries": entries }));
-                    }
-                }
+        let Ok(payload) = Payload::open(frame.as_str()) else { return };
+        match payload.of_kind(kind) {
+            AgentUpdate::AgentMessageChunk(chunk) => self.chunk(entry, "agent_message", chunk),
+            AgentUpdate::AgentThoughtChunk(chunk) => self.chunk(entry, "agent_thought", chunk),
+            AgentUpdate::ToolCall(call) | AgentUpdate::ToolCallUpdate(call) => {
+                self.is_apart = true;
+                self.tool(entry, call);
             }
-            UpdateKind::UserMessageChunk
-            | UpdateKind::AvailableCommandsUpdate
-            | UpdateKind::CurrentModeUpdate
-            | UpdateKind::ConfigOptionUpdate
-            | UpdateKind::SessionInfoUpdate
-            | UpdateKind::UsageUpdate
-            | UpdateKind::Other => {}
+            AgentUpdate::Plan(plan) => {
+                self.is_apart = true;
+                self.show_plan(entry, plan);
+            }
+            AgentUpdate::AvailableCommands(_)
+            | AgentUpdate::CurrentMode(_)
+            | AgentUpdate::ConfigOptions(_)
+            | AgentUpdate::SessionInfo(_) => {}
+            AgentUpdate::UserMessageChunk(_)
+            | AgentUpdate::Usage(_)
+            | AgentUpdate::UserMessage(_)
+            | AgentUpdate::AgentMessage(_)
+            | AgentUpdate::AgentThought(_)
+            | AgentUpdate::State(_)
+            | AgentUpdate::ToolCallContentChunk(_)
+            | AgentUpdate::PlanUpdate(_)
+            | AgentUpdate::PlanRemoved(_)
+            | AgentUpdate::Subagent(_)
+            | AgentUpdate::Notice(_)
+            | AgentUpdate::Compaction(_)
+            | AgentUpdate::CompactionSummaryChunk(_)
+            | AgentUpdate::SessionMessage(_)
+            | AgentUpdate::SessionMessageChunk(_)
+            | AgentUpdate::Unknown(_) => self.is_apart = true,
+        }
+    }
+
+    /// Shows the plan of a turn, in place of the one before.
+    fn show_plan(&mut self, entry: &Entry, plan: Payload<'_>) {
+        let entries = value_of(plan.close().last_member("entries"));
+        match self.plan {
+            Some(at) => self.entries[at]["entries"] = entries,
+            None => {
+                self.plan = Some(self.entries.len());
+                self.push(entry, json!({ "type": "plan", "entries": entries }));
+            }
         }
     }
 
     /// Joins a chunk to the message before it, if it is of the same one.
-    fn chunk(&mut self, entry: &Entry, kind: &str, frame: &Raw) {
-        let mut update = update(frame);
-        let id = update["messageId"].take();
-        let content = update["content"].take();
-        let text = Json::parse(frame.bytes())
-            .and_then(|frame| frame.seek(&["params", "update", "content", "text"]));
-        let text = text.ok().flatten().and_then(Json::text_chunk);
+    fn chunk(&mut self, entry: &Entry, kind: &str, chunk: ChunkUpdate<'_>) {
+        let update = chunk.close();
+        let id = value_of(update.last_member("messageId"));
+        let content = update.last_member("content");
+        let text = content
+            .and_then(|content| content.last_member("text"))
+            .and_then(Json::text_chunk);
+        let content = value_of(content);
         let is_apart = std::mem::take(&mut self.is_apart) && id.is_null();
         if let Some(last) = self.entries.last_mut()
             && last["type"] == kind
@@ -245,7 +260,8 @@ impl History {
         self.push(entry, json!({ "type": kind, "messageId": id, "content": [content] }));
     }
 
-    fn tool(&mut self, entry: &Entry, mut update: Value) {
+    fn tool(&mut self, entry: &Entry, call: ToolUpdate<'_>) {
+        let mut update = call.close().to_value();
         terminals::as_text(&mut update);
         let id = update["toolCallId"].as_str().unwrap_or_default().to_owned();
         if let Some(members) = update.as_object_mut() {
@@ -321,8 +337,16 @@ fn params(frame: &Raw) -> Value {
     wharf_acp::to_value(frame.bytes())["params"].take()
 }
 
-fn update(frame: &Raw) -> Value {
-    params(frame)["update"].take()
+/// Returns true if the update is a piece of this message.
+fn is_of_message(frame: &Raw, message: &str) -> bool {
+    let id = Payload::open(frame.as_str())
+        .ok()
+        .and_then(|update| update.close().last_member("messageId"));
+    id.and_then(Json::text).is_some_and(|id| id == message)
+}
+
+fn value_of(member: Option<Json<'_>>) -> Value {
+    member.map(Json::to_value).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -54,7 +54,6 @@ pub(crate) use history_limit::HistoryLimit;
 pub(crate) use http::{Connections, delete, post};
 use methods::AcpMethods;
 pub use methods::{AcpMethod, MethodTrait};
-pub(crate) use updates::stop_reason;
 
 /// The header with the names of the variables that a bridge sends.
 const ENVIRONMENT_HEADER: HeaderName = HeaderName::from_static("wharf-environment");

@@ -66,7 +66,7 @@ pub(super) fn prompt_received(session: &SessionId, prompt: &Raw, sender: &Sender
 }
 
 pub(super) fn turn_complete(session: &SessionId, end: &PromptEnd) -> Bytes {
-    update(session, "turn_complete", json!({ "stopReason": stop_reason(end) }))
+    update(session, "turn_complete", json!({ "stopReason": end.stop_reason() }))
 }
 
 /// Tells of the end of an ask, in the words for its kind. `request` is the number under which the
@@ -129,20 +129,6 @@ pub(super) fn presence(session: &SessionId, member: &Member, connected: bool) ->
         tag,
         json!({ "client": who(&member.sender), "timestamp": wharf_host::format_timestamp(wharf_host::Now::millis()) }),
     )
-}
-
-/// How a prompt ended, in one word: the agent's own where it gave one.
-pub(crate) fn stop_reason(end: &PromptEnd) -> &str {
-    match end {
-        PromptEnd::Answered { stop_reason, .. } => stop_reason,
-        PromptEnd::Failed { .. } => "error",
-        PromptEnd::Cancelled | PromptEnd::Removed { .. } => "cancelled",
-        PromptEnd::AgentExited => "agent_exited",
-        PromptEnd::StartFailed => "start_failed",
-        PromptEnd::SessionEnded => "session_ended",
-        PromptEnd::HostShutdown => "host_shutdown",
-        PromptEnd::HostRestarted => "host_restarted",
-    }
 }
 
 fn outcome_word(outcome: &AskOutcome) -> &'static str {

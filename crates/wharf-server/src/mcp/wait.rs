@@ -10,13 +10,13 @@ use wharf_api::mcp::{WaitInput, WaitOutcome, WaitOutput};
 use wharf_api::{ErrorCode, OpenAsk, OutputQuery, SessionInfo, TurnPhase};
 use wharf_host::core::{Event, PromptEvent};
 use wharf_host::{Descriptor, SessionHandle, TurnWord};
+use wharf_transcript::lines::{LineKind, TranscriptLine};
 
 use super::schemas::keep_newest_lines;
 use crate::App;
-use crate::acp::stop_reason;
 use crate::fault::Fault;
+use crate::output_lines::{TranscriptBatch, TranscriptReader};
 use crate::revocation::wait_for_end;
-use crate::transcript::{LineKind, TranscriptBatch, TranscriptLine, TranscriptReader};
 use crate::use_cases::{self, Caller};
 
 const DEFAULT_WAIT_SECONDS: f64 = 300.0;
@@ -138,7 +138,7 @@ impl<'a> TurnWait<'a> {
             if let Event::Prompt(PromptEvent::Ended { end, .. }) = &entry.event
                 && followed.lines.iter().any(ended_turn)
             {
-                self.stop_reason = Some(stop_reason(end).to_owned());
+                self.stop_reason = Some(end.stop_reason().to_owned());
             }
         }
         if let Some(line) = followed.lines.iter().rfind(|line| !line.text.trim().is_empty()) {

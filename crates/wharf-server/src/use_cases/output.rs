@@ -1,12 +1,13 @@
 //! The newest lines of a session (rule 8.4).
 
 use wharf_api::{OutputLines, OutputQuery};
+use wharf_transcript::lines::LineChoice;
 
 use super::faults::{invalid_query, unreadable_session};
 use super::{Caller, open_session};
 use crate::App;
 use crate::fault::Fault;
-use crate::transcript::{LastLines, LineChoice, LineLimit, read_last_lines};
+use crate::output_lines::{LastLines, LineLimit, read_last_lines};
 
 const DEFAULT_OUTPUT_LINES: usize = 200;
 const MAX_OUTPUT_LINES: usize = 10_000;

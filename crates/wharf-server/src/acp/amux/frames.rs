@@ -14,7 +14,6 @@ use wharf_host::core::{
 use wharf_json::Json;
 
 use super::note::Note;
-use crate::acp::updates::stop_reason;
 use crate::acp::view::{Before, ViewExtension};
 
 /// Prompts that came by `amux/queue_prompt` have ids that begin so: they are queue items even if
@@ -202,11 +201,11 @@ impl Frames {
         let mut notes = vec![
             self.note("turn_complete")
                 .with("amuxTurnId", turn.as_str())
-                .with("stopReason", stop_reason(end)),
+                .with("stopReason", end.stop_reason()),
         ];
         if item {
             let completed = self.item("queue_item_completed", prompt).with("amuxTurnId", turn);
-            notes.push(completed.with("stopReason", stop_reason(end)));
+            notes.push(completed.with("stopReason", end.stop_reason()));
         }
         notes
     }
@@ -221,7 +220,7 @@ impl Frames {
             | PromptEnd::StartFailed
             | PromptEnd::SessionEnded
             | PromptEnd::HostShutdown
-            | PromptEnd::HostRestarted => (None, stop_reason(end)),
+            | PromptEnd::HostRestarted => (None, end.stop_reason()),
         };
         self.item("queue_item_removed", prompt)
             .with("removedBy", by)

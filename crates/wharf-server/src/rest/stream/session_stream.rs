@@ -11,12 +11,13 @@ use tokio::time::Interval;
 use wharf_api::{OutputLine, StreamEvent};
 use wharf_host::core::{AgentEvent, EndReason, Event, EventId, Seq, SessionEvent};
 use wharf_host::{ByteBudget, Entry, SessionHandle};
+use wharf_transcript::lines::{LineChoice, LineId, TranscriptLine};
 
 use super::ready_events::ReadyEvents;
 use super::stream_event::to_stream_event;
 use super::{COMMENT_INTERVAL, ChunkSource, format_event};
 use crate::fault::Fault;
-use crate::transcript::{LineChoice, LineId, TranscriptError, TranscriptLine, TranscriptReader};
+use crate::output_lines::{TranscriptError, TranscriptReader};
 use crate::use_cases::{unknown_event, unreadable_session};
 use crate::visible_sessions::VisibleSessions;
 

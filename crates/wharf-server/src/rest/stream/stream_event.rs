@@ -10,7 +10,6 @@ use wharf_host::core::{
 };
 use wharf_host::{Entry, SessionHandle};
 
-use crate::acp::stop_reason;
 use crate::use_cases::{
     describe_turn_failure, to_ask_type, to_end_cause, to_open_ask, to_session_status,
     to_storage_pause,
@@ -31,7 +30,7 @@ pub(super) async fn to_stream_event(handle: &SessionHandle, entry: &Entry) -> Op
         }
         Event::Prompt(PromptEvent::Ended { prompt, end, failure }) => {
             let error = describe_turn_failure(end, failure.as_deref());
-            turn_change(TurnStep::Ended, prompt, Some(stop_reason(end)), error)
+            turn_change(TurnStep::Ended, prompt, Some(end.stop_reason()), error)
         }
         Event::Ask(AskEvent::Opened(ask)) => StreamEvent::Ask(opened_ask(ask)),
         Event::Ask(AskEvent::Resolved { ask, outcome, .. }) => {

@@ -4,14 +4,11 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wharf_host::Entry;
-use wharf_host::core::{
+use wharf_core::{
     AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, ClientId, EndReason, Ending, Epoch,
-    Event, Millis, PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq, SessionEvent, Status,
-    UpdateKind,
+    Event, PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq, SessionEvent, Status, UpdateKind,
 };
 
-use super::starting_point::{LineMark, latest_start, turn_state_after};
 use super::*;
 
 fn raw(value: &Value) -> Raw {
@@ -109,11 +106,21 @@ fn asks() -> Event {
     }))
 }
 
+/// An event of a log.
+struct Entry {
+    id: EventId,
+    event: Event,
+}
+
+impl Entry {
+    fn feed(&self, projector: &mut Projector, out: &mut Vec<TranscriptLine>) {
+        projector.feed(self.id, &self.event, out);
+    }
+}
+
 fn log(events: Vec<Event>) -> Vec<Entry> {
     let entry = |(at, event)| Entry {
-        seq: Seq(at + 1),
-        epoch: Epoch(at / 7 + 1),
-        at: Millis(0),
+        id: EventId { epoch: Epoch(at / 7 + 1), seq: Seq(at + 1) },
         event,
     };
     (0_u64..).zip(events).map(entry).collect()
@@ -121,7 +128,7 @@ fn log(events: Vec<Event>) -> Vec<Entry> {
 
 fn lines(entries: &[Entry]) -> Vec<TranscriptLine> {
     let (mut projector, mut out) = (Projector::new(), Vec::new());
-    entries.iter().for_each(|entry| projector.feed_entry(entry, &mut out));
+    entries.iter().for_each(|entry| entry.feed(&mut projector, &mut out));
     out
 }
 
@@ -325,7 +332,7 @@ fn secrets_and_control_characters_do_not_get_through_however_they_are_chunked() 
         Projector::new().with_choice(LineChoice { secrets: true, ..LineChoice::default() }),
         Vec::new(),
     );
-    log(events).iter().for_each(|entry| projector.feed_entry(entry, &mut out));
+    log(events).iter().for_each(|entry| entry.feed(&mut projector, &mut out));
     assert_eq!(out[0].text, "key sk-ant-0123456789012345678 ");
 }
 
@@ -425,23 +432,23 @@ fn any_way_to_cut_a_text_into_chunks_gives_the_same_lines() {
 
 /// The lines of a reader that comes back with `after`, by the rules that [`Follow`] keeps.
 fn rest(entries: &[Entry], after: LineId) -> Vec<TranscriptLine> {
-    let known = entries.iter().take_while(|entry| entry.seq < after.seq);
+    let known = entries.iter().take_while(|entry| entry.id.seq < after.seq);
     let marks: Vec<_> =
-        known.map(|entry| (entry.seq, LineMark::from_event(&entry.event))).collect();
-    let start = latest_start(&marks);
+        known.map(|entry| (entry.id.seq, LineMark::from_event(&entry.event))).collect();
+    let start = find_latest_start(&marks);
     let mut projector = Projector::new();
     if start.is_some_and(|start| start.mid_line) {
         projector = projector.mid_line();
     }
     let from = start.map_or(Seq::ZERO, |start| start.after);
     let mut out = Vec::new();
-    for entry in entries.iter().filter(|entry| entry.seq > from) {
+    for entry in entries.iter().filter(|entry| entry.id.seq > from) {
         if let Some(prompt) = projector.find_unknown_turn(&entry.event) {
-            let before = entries.iter().rev().filter(|known| known.seq < entry.seq);
+            let before = entries.iter().rev().filter(|known| known.id.seq < entry.id.seq);
             let begun = before.filter_map(|known| turn_state_after(&known.event, prompt)).next();
             projector.set_turn_begun(prompt.clone(), begun.unwrap_or_default());
         }
-        projector.feed_entry(entry, &mut out);
+        entry.feed(&mut projector, &mut out);
     }
     out.retain(|line| (line.id.seq, line.id.n) > (after.seq, after.n));
     out
@@ -485,10 +492,10 @@ fn a_reader_that_comes_back_at_any_line_gets_exactly_the_rest() {
         }
         let marks: Vec<_> = entries
             .iter()
-            .map(|entry| (entry.seq, LineMark::from_event(&entry.event)))
+            .map(|entry| (entry.id.seq, LineMark::from_event(&entry.event)))
             .collect();
         mid_lines += (1..marks.len())
-            .filter(|end| latest_start(&marks[..*end]).is_some_and(|start| start.mid_line))
+            .filter(|end| find_latest_start(&marks[..*end]).is_some_and(|start| start.mid_line))
             .count();
     }
     assert!(

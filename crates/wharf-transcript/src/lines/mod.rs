@@ -1,40 +1,36 @@
-//! The transcript: a session's log as lines of plain text, for REST, MCP and the shell (rules 8.3,
+//! The output: a session's log as lines of plain text, for REST, MCP and the shell (rules 8.3,
 //! 8.4).
 //!
-//! [`Projector`] is pure: the same events give the same lines with the same ids, regardless of
-//! where reading began. [`Follow`] and [`last_n`] find where to begin.
+//! [`Projector`] makes them: the same events give the same lines with the same ids, wherever
+//! reading begins. [`find_latest_start`] says where it may begin.
 
-mod colours;
-mod line_piece;
+mod piece;
 mod projector;
-mod reader;
-mod starting_point;
+mod start;
 
 use std::fmt;
 use std::str::FromStr;
 
-use wharf_host::core::{Epoch, EventId, Seq, parse_digits};
+use wharf_core::{Epoch, EventId, Seq, parse_digits};
 
-pub use colours::paint_line;
-use projector::Projector;
-pub(crate) use reader::{
-    LastLines, LineLimit, TranscriptBatch, TranscriptError, TranscriptReader, read_last_lines,
-};
+pub use piece::MessageRun;
+pub use projector::Projector;
+pub use start::{LineMark, StartingPoint, find_latest_start, turn_state_after};
 
 /// The most bytes of a line; a longer one becomes several.
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
 /// Identifies a line: the `n`-th (from 1) that event `seq` completes. Written `<epoch>-<seq>.<n>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LineId {
-    pub(crate) epoch: Epoch,
-    pub(crate) seq: Seq,
-    pub(crate) n: u64,
+pub struct LineId {
+    pub epoch: Epoch,
+    pub seq: Seq,
+    pub n: u64,
 }
 
 impl LineId {
     /// Returns the event that completes the line.
-    pub(crate) const fn event_id(self) -> EventId {
+    pub const fn event_id(self) -> EventId {
         EventId { epoch: self.epoch, seq: self.seq }
     }
 }
@@ -48,7 +44,7 @@ impl fmt::Display for LineId {
 /// The error for text that is not a line id.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a line id; a line id looks like 3-17.1")]
-pub(crate) struct InvalidLineId(String);
+pub struct InvalidLineId(String);
 
 impl FromStr for LineId {
     type Err = InvalidLineId;
@@ -65,13 +61,13 @@ impl FromStr for LineId {
 
 /// The stream of AIP-46 that a line belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OutputStream {
+pub enum OutputStream {
     Stdout,
     Stderr,
 }
 
 impl OutputStream {
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Stdout => "stdout",
             Self::Stderr => "stderr",
@@ -81,17 +77,17 @@ impl OutputStream {
 
 /// The lines that a reader wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LineChoice {
+pub struct LineChoice {
     /// Secrets are shown as they are.
-    pub(crate) secrets: bool,
+    pub secrets: bool,
     /// The prompts, at the start of their turns.
-    pub(crate) prompts: bool,
-    pub(crate) plans: bool,
+    pub prompts: bool,
+    pub plans: bool,
 }
 
 /// The rows of AIP-46's table of output lines (rule 8.4), and those that a reader may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LineKind {
+pub enum LineKind {
     Text,
     Thought,
     Tool,
@@ -105,11 +101,11 @@ pub(crate) enum LineKind {
 
 /// One line, without colours or control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TranscriptLine {
-    pub(crate) id: LineId,
-    pub(crate) text: String,
-    pub(crate) stream: OutputStream,
-    pub(crate) kind: LineKind,
+pub struct TranscriptLine {
+    pub id: LineId,
+    pub text: String,
+    pub stream: OutputStream,
+    pub kind: LineKind,
 }
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
-//! The contribution of one event to the transcript.
+//! The contribution of one event to the lines.
 
 use std::borrow::Cow;
 
-use wharf_host::core::{
+use wharf_acp::{AgentUpdate, Payload};
+use wharf_core::{
     AgentEvent, Ask, AskEvent, AskKind, EndReason, Ending, Event, FailureText, Millis, PauseReason,
     PromptEnd, PromptEvent, PromptId, Raw, SessionEvent, Status, StorageEvent, UpdateKind,
 };
 use wharf_json::{Json, ReadError, TextChunk};
 
 use super::{LineKind, MAX_LINE_BYTES, OutputStream};
-use crate::acp::stop_reason;
-use wharf_transcript::join_lines;
+use crate::join_lines;
 
-/// The contribution of one event to the transcript.
+/// The contribution of one event to the lines.
 #[derive(Debug)]
-pub(super) enum LinePiece {
+pub(crate) enum LinePiece {
     /// Shows nothing and ends no line: bookkeeping, or a state that the agent reports in the middle
     /// of a message.
     Nothing,
@@ -30,35 +30,35 @@ pub(super) enum LinePiece {
 }
 
 #[derive(Debug)]
-pub(super) struct MessageChunk {
-    pub(super) run: MessageRun,
-    pub(super) text: TextChunk<'static>,
+pub(crate) struct MessageChunk {
+    pub(crate) run: MessageRun,
+    pub(crate) text: TextChunk<'static>,
 }
 
 /// Identifies a message: its chunks are one text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct MessageRun {
-    pub(super) kind: LineKind,
-    pub(super) message: Option<String>,
+pub struct MessageRun {
+    pub(crate) kind: LineKind,
+    pub(crate) message: Option<String>,
 }
 
 #[derive(Debug)]
-pub(super) struct WholeLine {
-    pub(super) kind: LineKind,
-    pub(super) stream: OutputStream,
-    pub(super) text: String,
+pub(crate) struct WholeLine {
+    pub(crate) kind: LineKind,
+    pub(crate) stream: OutputStream,
+    pub(crate) text: String,
 }
 
 /// Tells whether the prompt that ended had a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TurnBegun {
+pub(crate) enum TurnBegun {
     Certain,
     /// It had a turn only if the start of the turn was seen.
     IfSeen,
 }
 
 impl LinePiece {
-    pub(super) fn from_event(event: &Event) -> Self {
+    pub(crate) fn from_event(event: &Event) -> Self {
         match event {
             Event::Agent(AgentEvent::Updated { update, frame, .. }) => from_update(*update, frame),
             Event::Ask(AskEvent::Opened(ask)) => Self::Break(vec![ask_line(ask)]),
@@ -105,37 +105,42 @@ impl LinePiece {
 }
 
 fn from_update(kind: UpdateKind, frame: &Raw) -> LinePiece {
-    let read = match kind {
-        UpdateKind::AgentMessageChunk => {
-            read_update(frame).and_then(|update| read_chunk(LineKind::Text, update))
+    let read = Payload::open(frame.as_str()).and_then(|payload| match payload.of_kind(kind) {
+        AgentUpdate::AgentMessageChunk(chunk) => read_chunk(LineKind::Text, chunk.close()),
+        AgentUpdate::AgentThoughtChunk(chunk) => read_chunk(LineKind::Thought, chunk.close()),
+        AgentUpdate::ToolCall(call) => read_tool_call(call.close(), true),
+        AgentUpdate::ToolCallUpdate(call) => read_tool_call(call.close(), false),
+        AgentUpdate::Notice(notice) => read_notice(notice.close()),
+        AgentUpdate::AvailableCommands(_)
+        | AgentUpdate::CurrentMode(_)
+        | AgentUpdate::ConfigOptions(_)
+        | AgentUpdate::SessionInfo(_) => Ok(LinePiece::Nothing),
+        AgentUpdate::Usage(_) => Ok(LinePiece::Gap),
+        AgentUpdate::UserMessageChunk(_)
+        | AgentUpdate::Plan(_)
+        | AgentUpdate::UserMessage(_)
+        | AgentUpdate::AgentMessage(_)
+        | AgentUpdate::AgentThought(_)
+        | AgentUpdate::State(_)
+        | AgentUpdate::ToolCallContentChunk(_)
+        | AgentUpdate::PlanUpdate(_)
+        | AgentUpdate::PlanRemoved(_)
+        | AgentUpdate::Subagent(_)
+        | AgentUpdate::Compaction(_)
+        | AgentUpdate::CompactionSummaryChunk(_)
+        | AgentUpdate::SessionMessage(_)
+        | AgentUpdate::SessionMessageChunk(_) => Ok(LinePiece::Break(Vec::new())),
+        // It may be no object at all.
+        AgentUpdate::Unknown(update) => {
+            update.close().member("sessionUpdate").map(|_| LinePiece::Break(Vec::new()))
         }
-        UpdateKind::AgentThoughtChunk => {
-            read_update(frame).and_then(|update| read_chunk(LineKind::Thought, update))
-        }
-        UpdateKind::ToolCall => read_update(frame).and_then(|update| read_tool_call(update, true)),
-        UpdateKind::ToolCallUpdate => {
-            read_update(frame).and_then(|update| read_tool_call(update, false))
-        }
-        UpdateKind::Other => read_update(frame).and_then(read_notice),
-        UpdateKind::UserMessageChunk | UpdateKind::Plan => Ok(LinePiece::Break(Vec::new())),
-        UpdateKind::AvailableCommandsUpdate
-        | UpdateKind::CurrentModeUpdate
-        | UpdateKind::ConfigOptionUpdate
-        | UpdateKind::SessionInfoUpdate => Ok(LinePiece::Nothing),
-        UpdateKind::UsageUpdate => Ok(LinePiece::Gap),
-    };
+    });
     read.unwrap_or_else(|error| LinePiece::Break(vec![unreadable_line(&error)]))
 }
 
 /// Returns a line in place of content that cannot be read, so that its absence is visible.
 fn unreadable_line(error: &ReadError) -> WholeLine {
     error_line(format!("[unreadable] {error}"))
-}
-
-/// Returns the update of a frame.
-fn read_update(frame: &Raw) -> Result<Json<'_>, ReadError> {
-    let update = Json::parse(frame.bytes())?.at(&["params", "update"])?;
-    update.ok_or_else(|| ReadError::Missing("update".to_owned()))
 }
 
 /// Returns a member if it is a string; a member of another type counts as absent.
@@ -175,8 +180,7 @@ fn read_chunk(kind: LineKind, update: Json<'_>) -> Result<LinePiece, ReadError> 
 
 /// Reads a notice, which tells a person something and is not part of the conversation.
 fn read_notice(update: Json<'_>) -> Result<LinePiece, ReadError> {
-    let is_notice = read_text(update, "sessionUpdate")?.as_deref() == Some("notice");
-    let message = if is_notice { read_text(update, "message")? } else { None };
+    let message = read_text(update, "message")?;
     let line = message
         .map(|message| error_line(format!("[notice] {}", join_lines(&message, MAX_LINE_BYTES))));
     Ok(LinePiece::Break(line.into_iter().collect()))
@@ -255,7 +259,7 @@ fn from_prompt_end(prompt: &PromptId, end: &PromptEnd, failure: Option<&str>) ->
         | PromptEnd::HostShutdown
         | PromptEnd::HostRestarted => TurnBegun::IfSeen,
     };
-    lines.push(whole_line(LineKind::TurnEnd, &format!("── turn-end ({}) ──", stop_reason(end))));
+    lines.push(whole_line(LineKind::TurnEnd, &format!("── turn-end ({}) ──", end.stop_reason())));
     LinePiece::End { prompt: prompt.clone(), whether, lines }
 }
 
@@ -305,7 +309,7 @@ fn retry_lines(message: Option<&str>, retry_in: Millis) -> Vec<WholeLine> {
 const MAX_LISTED_LINES: usize = 1_000;
 
 /// Returns the lines of a prompt, each with its mark.
-pub(super) fn prompt_lines(text: &str) -> Vec<WholeLine> {
+pub(crate) fn prompt_lines(text: &str) -> Vec<WholeLine> {
     let lines = text.lines().take(MAX_LISTED_LINES);
     lines
         .map(|line| whole_line(LineKind::Prompt, format!("[prompt] {line}").trim_end()))
@@ -313,8 +317,8 @@ pub(super) fn prompt_lines(text: &str) -> Vec<WholeLine> {
 }
 
 /// Returns a line for each entry of a plan, with its status.
-pub(super) fn plan_lines(frame: &Raw) -> Vec<WholeLine> {
-    let entries = read_update(frame).and_then(|update| update.member("entries"));
+pub(crate) fn plan_lines(frame: &Raw) -> Vec<WholeLine> {
+    let entries = Payload::open(frame.as_str()).and_then(|update| update.close().member("entries"));
     let entries = match entries {
         Ok(entries) => entries.into_iter().flat_map(Json::items).take(MAX_LISTED_LINES),
         Err(error) => return vec![unreadable_line(&error)],

@@ -3,23 +3,22 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use wharf_host::Entry;
-use wharf_host::core::{
-    AgentEvent, Event, PromptEvent, PromptId, PromptStep, Seq, SessionEvent, UpdateKind,
+use wharf_core::{
+    AgentEvent, Event, EventId, PromptEvent, PromptId, PromptStep, Seq, SessionEvent, UpdateKind,
 };
-use wharf_host::redact::Redactor;
 use wharf_json::CutPair;
 
-use super::line_piece::{
+use super::piece::{
     LinePiece, MessageChunk, MessageRun, TurnBegun, WholeLine, plan_lines, prompt_lines,
 };
 use super::{LineChoice, LineId, LineKind, MAX_LINE_BYTES, OutputStream, TranscriptLine};
-use wharf_transcript::strip_control_characters;
+use crate::redact::Redactor;
+use crate::strip_control_characters;
 
-/// Makes lines of consecutive events. It may begin at any event that [`super::starting_point`]
+/// Makes lines of consecutive events. It may begin at any event that [`super::find_latest_start`]
 /// returns.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Projector {
+pub struct Projector {
     choice: LineChoice,
     redactor: Redactor,
     /// The message that is being read, and its unfinished line.
@@ -42,30 +41,30 @@ pub(crate) struct Projector {
 
 impl Projector {
     /// Creates a projector that begins at the log's first event.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self::default()
     }
 
     /// Makes the projector show these lines.
     #[must_use]
-    pub(crate) fn with_choice(mut self, choice: LineChoice) -> Self {
+    pub fn with_choice(mut self, choice: LineChoice) -> Self {
         self.choice = choice;
         self
     }
 
     /// Makes the projector begin inside a line, whose rest is left out.
     #[must_use]
-    pub(super) fn mid_line(mut self) -> Self {
+    pub fn mid_line(mut self) -> Self {
         self.mid_line = true;
         self
     }
 
     /// Appends the lines that this event completes.
-    pub(crate) fn feed_entry(&mut self, entry: &Entry, out: &mut Vec<TranscriptLine>) {
-        let mut sheet = EventLines { entry, n: 0, out };
-        let mut piece = LinePiece::from_event(&entry.event);
+    pub fn feed(&mut self, id: EventId, event: &Event, out: &mut Vec<TranscriptLine>) {
+        let mut sheet = EventLines { id, n: 0, out };
+        let mut piece = LinePiece::from_event(event);
         if let LinePiece::Break(lines) = &mut piece {
-            self.choose_lines(&entry.event, lines);
+            self.choose_lines(event, lines);
         }
         match piece {
             LinePiece::Nothing => {}
@@ -80,11 +79,11 @@ impl Projector {
             LinePiece::End { prompt, whether, lines } => {
                 if whether == TurnBegun::Certain || self.begun.get(&prompt) == Some(&true) {
                     self.break_with(lines, &mut sheet);
-                    self.told = entry.event.prompt_failure().cloned();
+                    self.told = event.prompt_failure().cloned();
                 }
             }
         }
-        self.note_turn(&entry.event);
+        self.note_turn(event);
     }
 
     /// Adds the lines that only some readers want, and removes a failure that the transcript has
@@ -116,18 +115,18 @@ impl Projector {
 
     /// Returns the event with the text of the prompt whose turn begins, if prompts are shown. The
     /// caller must read it and call [`Projector::set_prompt_text`] before it feeds the event.
-    pub(super) fn find_wanted_prompt(&self, event: &Event) -> Option<Seq> {
+    pub fn find_wanted_prompt(&self, event: &Event) -> Option<Seq> {
         let Event::Prompt(PromptEvent::TurnStarted { content, .. }) = event else { return None };
         self.choice.prompts.then_some(*content)
     }
 
-    pub(super) fn set_prompt_text(&mut self, text: String) {
+    pub fn set_prompt_text(&mut self, text: String) {
         self.prompt_text = Some(text);
     }
 
     /// Returns the prompt that ends with this event if it is not known whether its turn had begun.
     /// The caller must find out and call [`Projector::set_turn_begun`] before it feeds the event.
-    pub(super) fn find_unknown_turn<'a>(&self, event: &'a Event) -> Option<&'a PromptId> {
+    pub fn find_unknown_turn<'a>(&self, event: &'a Event) -> Option<&'a PromptId> {
         let Event::Prompt(PromptEvent::Ended { prompt, .. }) = event else { return None };
         let asks = matches!(
             LinePiece::from_event(event),
@@ -136,7 +135,7 @@ impl Projector {
         (asks && !self.begun.contains_key(prompt)).then_some(prompt)
     }
 
-    pub(super) fn set_turn_begun(&mut self, prompt: PromptId, begun: bool) {
+    pub fn set_turn_begun(&mut self, prompt: PromptId, begun: bool) {
         self.begun.insert(prompt, begun);
     }
 
@@ -239,7 +238,7 @@ impl Projector {
 
 /// Collects and numbers the lines of one event.
 struct EventLines<'a> {
-    entry: &'a Entry,
+    id: EventId,
     n: u64,
     out: &'a mut Vec<TranscriptLine>,
 }
@@ -247,7 +246,8 @@ struct EventLines<'a> {
 impl EventLines<'_> {
     fn push(&mut self, kind: LineKind, stream: OutputStream, text: String) {
         self.n += 1;
-        let id = LineId { epoch: self.entry.epoch, seq: self.entry.seq, n: self.n };
+        let EventId { epoch, seq } = self.id;
+        let id = LineId { epoch, seq, n: self.n };
         self.out.push(TranscriptLine { id, text, stream, kind });
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use wharf_host::core::{AgentEvent, Event, Seq};
 use wharf_host::{Batch, ByteBudget, BytePermit, Cursor, Entry, ReadError, SessionHandle};
+use wharf_transcript::lines::{LineChoice, LineId, Projector, TranscriptLine};
 
 use super::starting_point::{ScanLimit, find_start, had_turn_begun};
-use super::{LineChoice, LineId, Projector, TranscriptLine};
 use crate::use_cases::prompt_text;
 
 /// How many events are read for the last lines at first; then four times as many, and so on.
@@ -130,7 +130,7 @@ impl TranscriptReader {
             if let Some(content) = projector.find_wanted_prompt(&entry.event) {
                 projector.set_prompt_text(read_prompt_text(&self.handle, content).await?);
             }
-            projector.feed_entry(entry, &mut lines);
+            projector.feed(entry.id(), &entry.event, &mut lines);
         }
         let seen = self.seen;
         lines.retain(|line| (line.id.seq, line.id.n) > seen);
