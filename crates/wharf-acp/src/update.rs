@@ -2,8 +2,12 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
 use wharf_core::UpdateKind;
 use wharf_json::{Json, NestedMembers, OpenValue, ReadError};
+
+/// The member that names the kind.
+const TAG: &str = "sessionUpdate";
 
 /// An update, opened by its kind. Nothing in a payload is read before a caller asks for it.
 ///
@@ -165,9 +169,14 @@ impl<'a> Payload<'a> {
         self.open.close()
     }
 
+    /// Returns the member that names the kind, of any type.
+    pub fn raw_tag(self) -> Result<Option<Json<'a>>, ReadError> {
+        self.close().member(TAG)
+    }
+
     /// Returns the word that names the kind. Anything but a string is an error.
     pub fn tag(self) -> Result<Option<Cow<'a, str>>, ReadError> {
-        self.close().text_at(&["sessionUpdate"])
+        self.close().text_at(&[TAG])
     }
 }
 
@@ -198,6 +207,15 @@ impl<'a> ToolUpdate<'a> {
     /// Returns the state of the tool call. Anything but a string is an error.
     pub fn status(self) -> Result<Option<Cow<'a, str>>, ReadError> {
         self.close().text_at(&["status"])
+    }
+
+    /// Returns all members but the word that names the kind.
+    pub fn without_tag(self) -> Value {
+        let mut members = self.close().to_value();
+        if let Some(members) = members.as_object_mut() {
+            members.remove(TAG);
+        }
+        members
     }
 
     pub fn close(self) -> Json<'a> {

@@ -59,12 +59,6 @@ const CEILINGS: &[Ceiling] = &[
         places: |source| long_functions(source, REFUSED_STATEMENTS),
         advice: "give a part of it a name and a function of its own",
     },
-    Ceiling {
-        name: "files that name the tag of an update",
-        limit: 24,
-        places: tags_of_updates,
-        advice: "ask the one reader of updates",
-    },
 ];
 
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {
@@ -160,21 +154,6 @@ fn long_functions(source: &Source, limit: usize) -> Vec<usize> {
     functions(source).filter(is_long).map(|function| function.begin).collect()
 }
 
-/// Finds the first place at which product code names the tag of an update.
-fn tags_of_updates(source: &Source) -> Vec<usize> {
-    let is_code = |at: &usize| {
-        let begin = source.text[..*at].rfind('\n').map_or(0, |end| end + 1);
-        !source.text[begin..].trim_start().starts_with("//") && !source.is_test_at(*at)
-    };
-    source
-        .text
-        .match_indices("sessionUpdate")
-        .map(|(at, _)| at)
-        .find(is_code)
-        .into_iter()
-        .collect()
-}
-
 /// The places of a function in the code.
 struct Function {
     begin: usize,
@@ -240,19 +219,6 @@ mod tests {
     fn statements_and_arms_are_counted_not_lines() {
         let text = "fn a() {\n\n\n b(\n 1,\n );\n}\nfn c() { match d { 1 => {} _ => {} } e(); }\n";
         assert_eq!(lines(|source| long_functions(source, 1), text), [8]);
-    }
-
-    #[test]
-    fn tag_of_an_update_counts_once_for_a_file_and_not_in_comments_or_tests() {
-        let text = "// sessionUpdate\nlet a = \"sessionUpdate\";\nlet b = \"sessionUpdate\";\n";
-        assert_eq!(lines(tags_of_updates, text), [2]);
-        assert_eq!(
-            lines(
-                tags_of_updates,
-                "#[cfg(test)]\nmod tests { const A: &str = \"sessionUpdate\"; }\n"
-            ),
-            [0; 0]
-        );
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod source;
 mod type_methods;
 mod type_names;
 mod unused_dependencies;
+mod update_readers;
 mod words;
 
 use std::fmt;
@@ -81,6 +82,7 @@ fn check(repo: &Repo) -> Result<Vec<Finding>> {
         findings.extend(sizes::check(source));
         findings.extend(enums::check(source));
         findings.extend(prints::check(source));
+        findings.extend(update_readers::check(source));
         findings.extend(banned::check(source));
         findings.extend(sleeps::check(source));
     }

@@ -261,12 +261,9 @@ impl History {
     }
 
     fn tool(&mut self, entry: &Entry, call: ToolUpdate<'_>) {
-        let mut update = call.close().to_value();
+        let mut update = call.without_tag();
         terminals::as_text(&mut update);
         let id = update["toolCallId"].as_str().unwrap_or_default().to_owned();
-        if let Some(members) = update.as_object_mut() {
-            members.remove("sessionUpdate");
-        }
         match self.tools.get(&id) {
             Some(at) => {
                 self.bytes += update.to_string().len();

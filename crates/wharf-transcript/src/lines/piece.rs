@@ -131,9 +131,7 @@ fn from_update(kind: UpdateKind, frame: &Raw) -> LinePiece {
         | AgentUpdate::SessionMessage(_)
         | AgentUpdate::SessionMessageChunk(_) => Ok(LinePiece::Break(Vec::new())),
         // It may be no object at all.
-        AgentUpdate::Unknown(update) => {
-            update.close().member("sessionUpdate").map(|_| LinePiece::Break(Vec::new()))
-        }
+        AgentUpdate::Unknown(update) => update.raw_tag().map(|_| LinePiece::Break(Vec::new())),
     });
     read.unwrap_or_else(|error| LinePiece::Break(vec![unreadable_line(&error)]))
 }

@@ -9,8 +9,6 @@ use super::followed_session::FollowedSession;
 
 #[derive(Deserialize)]
 struct Body<'a> {
-    #[serde(rename = "sessionUpdate")]
-    tag: Option<String>,
     /// The host writes the tag twice. An agent's own update of that name has it once.
     #[serde(rename = "type")]
     second_tag: Option<String>,
@@ -23,11 +21,11 @@ struct Body<'a> {
 /// Returns true if this `prompt_received` is about a prompt of the client.
 pub(super) fn is_own_prompt(frame: &[u8], followed: &FollowedSession) -> bool {
     // The host's own frames are readable.
-    let Ok(update) = Payload::open_bytes(frame).and_then(Payload::read::<Body<'_>>) else {
-        return false;
-    };
-    update.tag.as_deref() == Some("prompt_received")
-        && update.tag == update.second_tag
+    let Ok(payload) = Payload::open_bytes(frame) else { return false };
+    let Ok(tag) = payload.tag() else { return false };
+    let Ok(update) = payload.read::<Body<'_>>() else { return false };
+    tag.as_deref() == Some("prompt_received")
+        && tag.as_deref() == update.second_tag.as_deref()
         && update.prompt.is_some_and(|prompt| followed.is_own_prompt(&prompt.to_value()))
 }
 
