@@ -17,13 +17,12 @@ use wharf_host::{Attendance, CallError, Cursor, Serves, SessionHandle, Transport
 use super::attachments::{AttachedSession, Attachments};
 use super::client_profile::ClientProfile;
 use super::errors::RpcError;
-use super::history::NotInline;
-use super::history_limit::HistoryTurns;
 use super::inbound::Outcome;
 use super::message_order::{MessageOrder, MessageTurn};
 use super::methods::AcpMethod;
 use super::outbound::{Join, Out};
 use super::outbox::{ClientOutbox, Outlet};
+use super::past::{HistoryTurns, NotInline};
 use super::pending_requests::PendingRequests;
 use super::unbound_agent::UnboundAgent;
 use super::under_way::UnderWay;

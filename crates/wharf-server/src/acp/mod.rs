@@ -11,8 +11,6 @@ mod connection;
 mod errors;
 mod event_id;
 mod handshake;
-mod history;
-mod history_limit;
 mod http;
 mod inbound;
 mod message_order;
@@ -20,6 +18,7 @@ mod methods;
 mod out_frame;
 mod outbound;
 mod outbox;
+mod past;
 mod pending_requests;
 mod queue_view;
 mod show;
@@ -50,10 +49,10 @@ use crate::use_cases::{self, Caller};
 pub(crate) use amux::Rooms;
 use connection::{Connection, ConnectionOptions};
 use handshake::Handshake;
-pub(crate) use history_limit::HistoryLimit;
 pub(crate) use http::{Connections, delete, post};
 use methods::AcpMethods;
 pub use methods::{AcpMethod, MethodTrait};
+pub(crate) use past::HistoryLimit;
 
 /// The header with the names of the variables that a bridge sends.
 const ENVIRONMENT_HEADER: HeaderName = HeaderName::from_static("wharf-environment");

@@ -14,7 +14,7 @@ use super::frames::{Frames, session_context};
 use super::history;
 use super::rooms::{Room, Sitter};
 use crate::acp::connection::{ExtendedView, SessionExtension};
-use crate::acp::history::NotInline;
+use crate::acp::past::NotInline;
 use crate::acp::view::View;
 use crate::visible_sessions::VisibleSessions;
 

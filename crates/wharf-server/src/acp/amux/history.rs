@@ -10,7 +10,7 @@ use wharf_host::{Cursor, Entry};
 use wharf_json::Json;
 
 use super::frames::Frames;
-use crate::acp::history::{NotInline, entry_at};
+use crate::acp::past::{NotInline, entry_at};
 use crate::acp::view::{Shown, View};
 
 /// Returns the raw history from the cursor to `head`, as `view` shows it, if it stays under `limit`

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wharf_host::core::{
-    Attachment, ChosenId, EventId, Joined, Member, Role, Sender, Seq, SessionId, TurnState,
-};
+use wharf_host::core::{Attachment, ChosenId, Member, Role, Sender, Seq, SessionId, TurnState};
 use wharf_host::{Attendance, ByteBudget, ReturnTerms, Serves, SessionHandle};
 
 use super::enter::{
@@ -18,20 +16,14 @@ use crate::acp::connection::Connection;
 use crate::acp::errors::{
     RpcError, attach_refused, attach_unknown, not_attached, unreadable_params,
 };
-use crate::acp::history::History;
-use crate::acp::history_limit::HistoryTurn;
 use crate::acp::inbound::{ClientRequest, Outcome};
 use crate::acp::message_order::MessageTurn;
 use crate::acp::out_frame::OutFrame;
 use crate::acp::outbound::Join;
+use crate::acp::past::{HistoryTurn, PastPolicy, PastWish, put_history};
 use crate::acp::updates::who;
 use crate::acp::view::{TurnSeen, View, Wishes};
 use crate::use_cases::shown_name;
-
-/// The policy of an exact reconnect.
-const AFTER_EVENT: &str = "after_event";
-/// A history over this is streamed instead of put into the answer (rule 4.3).
-const MAX_INLINE_BYTES: usize = 4 << 20;
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -76,36 +68,12 @@ struct AttachWishes {
 }
 
 impl AttachParams {
-    /// Returns true if the log has to be looked through for the answer.
-    fn wants_history(&self) -> bool {
-        match self.history_policy.as_deref() {
-            Some("pending_only" | "none" | AFTER_EVENT) => false,
-            Some("after_message") => true,
-            Some(_) | None => self.history_delivery.as_deref() != Some("stream"),
-        }
-    }
-}
-
-/// The part of the past that a newcomer gets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Policy {
-    Full,
-    PendingOnly,
-    Nothing,
-    /// The events after this one.
-    After {
-        name: &'static str,
-        seq: Seq,
-    },
-}
-
-impl Policy {
-    const fn name(&self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::PendingOnly => "pending_only",
-            Self::Nothing => "none",
-            Self::After { name, .. } => name,
+    fn past(&self) -> PastWish<'_> {
+        PastWish {
+            policy: self.history_policy.as_deref(),
+            after_message: self.after_message_id.as_deref(),
+            after_event: self.after_event_id.as_deref(),
+            delivery: self.history_delivery.as_deref(),
         }
     }
 }
@@ -150,9 +118,9 @@ pub(in crate::acp) async fn attach_to(
         present_client(connection, handle, (role, sender), (asked.serves, terms), turn).await?;
     let Arrival { handle, joined, showing } = arrival;
     let gone = &connection.attachments;
-    let turn =
-        if params.wants_history() { Some(connection.histories.begin(gone).await?) } else { None };
-    let policy = gone.while_connected(choose_policy(&handle, &joined, &params)).await?;
+    let past = params.past();
+    let turn = if past.needs_log() { Some(connection.histories.begin(gone).await?) } else { None };
+    let policy = gone.while_connected(past.choose_policy(&handle, joined.head)).await?;
     let others: Vec<Value> = joined.others.iter().map(list_member).collect();
     let mut answer = json!({
         "sessionId": session.as_str(),
@@ -160,7 +128,7 @@ pub(in crate::acp) async fn attach_to(
         "historyPolicy": policy.name(),
         "connectedClients": others,
     });
-    let building = put_history(connection, &handle, &joined, &policy, &params, &mut answer);
+    let building = put_history(connection, &handle, &joined, policy, past, &mut answer);
     let stream = gone.while_connected(building).await?;
     let wishes = Wishes {
         role,
@@ -173,8 +141,7 @@ pub(in crate::acp) async fn attach_to(
     };
     // An exact reconnect shows the client the events that it missed as if they were live, so only
     // asks from before them are asked again.
-    let history =
-        if let Policy::After { name: AFTER_EVENT, seq } = policy { seq } else { joined.head };
+    let history = if let PastPolicy::AfterEvent(seq) = policy { seq } else { joined.head };
     let view = View::new(session, wishes, Arc::clone(&connection.requests), history, seen)
         .with_queue(&joined.queued, joined.head);
     let asked = joined.open_asks.into_iter().filter(|ask| ask.id.0 <= history.0).collect();
@@ -250,70 +217,6 @@ async fn present_client(
     Ok(arrival)
 }
 
-/// Puts the history into the answer, or returns from where it is streamed.
-async fn put_history(
-    connection: &Connection,
-    handle: &SessionHandle,
-    joined: &Joined,
-    policy: &Policy,
-    params: &AttachParams,
-    answer: &mut Value,
-) -> Option<Seq> {
-    let extension = connection.extension_of(handle.id());
-    let from = match policy {
-        Policy::Nothing => return None,
-        Policy::Full => Seq::ZERO,
-        Policy::PendingOnly => {
-            answer["history"] = match extension {
-                Some(extension) => extension.list_pending(&joined.open_asks).into(),
-                None => {
-                    History::pending_only(handle.cursor(Seq::ZERO), &joined.open_asks).await.into()
-                }
-            };
-            return None;
-        }
-        // The exact reconnect: the very frames that were missed.
-        Policy::After { name: AFTER_EVENT, seq } => {
-            answer["historyDelivery"] = "stream".into();
-            return Some(*seq);
-        }
-        Policy::After { seq, .. } => *seq,
-    };
-    let inline = params.history_delivery.as_deref() != Some("stream");
-    let most = connection.app.host.config().limits.history.0;
-    let response = params.history_delivery.as_deref() == Some("response");
-    let limit = if response { most } else { MAX_INLINE_BYTES.min(most) };
-    if inline {
-        let cursor = handle.cursor(from);
-        let history = match extension {
-            Some(extension) => {
-                let wishes = connection.client.wishes();
-                let looks_on = Wishes {
-                    role: Role::Observer,
-                    multi: true,
-                    event_ids: false,
-                    ..wishes
-                };
-                let view = View::new(
-                    handle.id().clone(),
-                    looks_on,
-                    Arc::default(),
-                    joined.head,
-                    TurnSeen::None,
-                );
-                extension.read_history(cursor, joined.head, limit, view).await
-            }
-            None => History::read(cursor, joined.head, limit).await,
-        };
-        if let Ok(history) = history {
-            answer["history"] = history.into();
-            return None;
-        }
-    }
-    answer["historyDelivery"] = "stream".into();
-    Some(from)
-}
-
 /// Detaches from the session that the request names.
 pub(super) async fn detach_session(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
     let session = request.session()?;
@@ -327,31 +230,6 @@ pub(super) async fn detach_session(connection: &Connection, request: ClientReque
     };
     connection.leave(&attached.handle).await;
     Ok(Some(request.respond(&json!({ "sessionId": session.as_str(), "status": "detached" }))))
-}
-
-/// Returns the policy as it can be followed: an unknown word, message or event means everything,
-/// and the answer says so.
-async fn choose_policy(handle: &SessionHandle, joined: &Joined, params: &AttachParams) -> Policy {
-    match params.history_policy.as_deref() {
-        Some("pending_only") => Policy::PendingOnly,
-        Some("none") => Policy::Nothing,
-        Some("after_message") => {
-            let wanted = params.after_message_id.as_deref().unwrap_or_default();
-            let found = History::after_message(handle.cursor(Seq::ZERO), joined.head, wanted).await;
-            found.map_or(Policy::Full, |seq| Policy::After { name: "after_message", seq })
-        }
-        Some(AFTER_EVENT) => {
-            let wanted: Option<EventId> =
-                params.after_event_id.as_deref().and_then(|id| id.parse().ok());
-            match wanted.filter(|id| id.seq <= joined.head) {
-                Some(id) if handle.holds_event(id).await.unwrap_or(false) => {
-                    Policy::After { name: AFTER_EVENT, seq: id.seq }
-                }
-                Some(_) | None => Policy::Full,
-            }
-        }
-        Some(_) | None => Policy::Full,
-    }
 }
 
 pub(in crate::acp) fn turn_seen(turn: TurnState) -> TurnSeen {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use wharf_host::{CountLimit, CountPermit};
 
-use super::attachments::Attachments;
-use super::errors::RpcError;
+use crate::acp::attachments::Attachments;
+use crate::acp::errors::RpcError;
 
 /// Each history may hold `limits.history` of text, and several times that as parsed values.
 const HISTORIES_AT_ONCE: usize = 4;
@@ -37,14 +37,14 @@ impl HistoryLimit {
 
 /// A connection's turn to have a history built.
 #[derive(Debug)]
-pub(super) struct HistoryTurn {
+pub(in crate::acp) struct HistoryTurn {
     building: Building,
     own: CountPermit,
 }
 
 /// One of the places for building; counted from when it was wanted.
 #[derive(Debug)]
-pub(super) struct Building {
+pub(in crate::acp) struct Building {
     _permit: Option<CountPermit>,
     wanted: Arc<AtomicUsize>,
 }
@@ -64,7 +64,7 @@ impl Drop for Building {
 
 impl HistoryTurn {
     /// The history is built. The connection's turn goes on until its client has it.
-    pub(super) fn built(self) -> CountPermit {
+    pub(in crate::acp) fn built(self) -> CountPermit {
         drop(self.building);
         self.own
     }
@@ -72,19 +72,22 @@ impl HistoryTurn {
 
 /// A connection's place among those that want histories built: one at a time.
 #[derive(Debug)]
-pub(super) struct HistoryTurns {
+pub(in crate::acp) struct HistoryTurns {
     /// Held while a history is built for this client, and until it has gone out.
     own: CountLimit,
     all: Arc<HistoryLimit>,
 }
 
 impl HistoryTurns {
-    pub(super) fn new(all: &Arc<HistoryLimit>) -> Self {
+    pub(in crate::acp) fn new(all: &Arc<HistoryLimit>) -> Self {
         Self { own: CountLimit::new(1), all: Arc::clone(all) }
     }
 
     /// Waits for the connection's turn. Fails once the client is gone.
-    pub(super) async fn begin(&self, attachments: &Attachments) -> Result<HistoryTurn, RpcError> {
+    pub(in crate::acp) async fn begin(
+        &self,
+        attachments: &Attachments,
+    ) -> Result<HistoryTurn, RpcError> {
         let mut building = Building::new(&self.all.wanted);
         let turn = attachments.while_connected(async {
             let own = self.own.acquire().await;
@@ -95,7 +98,7 @@ impl HistoryTurns {
     }
 
     /// Waits for a place to look through a log.
-    pub(super) async fn begin_log_scan(&self) -> Building {
+    pub(in crate::acp) async fn begin_log_scan(&self) -> Building {
         let mut building = Building::new(&self.all.wanted);
         building._permit = Some(self.all.building.acquire().await);
         building

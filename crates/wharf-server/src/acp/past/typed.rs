@@ -12,12 +12,12 @@ use wharf_host::core::{
 use wharf_host::{Cursor, Entry, format_timestamp};
 use wharf_json::{CutPair, Json, TextChunk};
 
-use super::terminals;
-use super::updates::who;
+use crate::acp::terminals;
+use crate::acp::updates::who;
 
 /// Folds entries one by one.
 #[derive(Debug, Default)]
-pub(super) struct History {
+pub(in crate::acp) struct History {
     entries: Vec<Value>,
     bytes: usize,
     /// Prompts that were accepted and have not begun.
@@ -37,11 +37,11 @@ pub(super) struct History {
 
 /// The history is too large or cannot be read: it is streamed instead.
 #[derive(Debug)]
-pub(super) struct NotInline;
+pub(in crate::acp) struct NotInline;
 
 impl History {
     /// The typed history from the cursor to `head`, if it stays under `limit` bytes.
-    pub(super) async fn read(
+    pub(in crate::acp) async fn read(
         mut cursor: Cursor,
         head: Seq,
         limit: usize,
@@ -63,7 +63,11 @@ impl History {
     }
 
     /// The last event of the message with this id.
-    pub(super) async fn after_message(mut cursor: Cursor, head: Seq, message: &str) -> Option<Seq> {
+    pub(in crate::acp) async fn after_message(
+        mut cursor: Cursor,
+        head: Seq,
+        message: &str,
+    ) -> Option<Seq> {
         let mut last = None;
         while cursor.position() < head {
             let batch = cursor.next().await.ok()?;
@@ -79,7 +83,7 @@ impl History {
     }
 
     /// The open asks as history entries.
-    pub(super) async fn pending_only(cursor: Cursor, asks: &[Ask]) -> Vec<Value> {
+    pub(in crate::acp) async fn pending_only(cursor: Cursor, asks: &[Ask]) -> Vec<Value> {
         let mut history = Self::default();
         for ask in asks {
             if let Some(entry) = entry_at(&cursor, Seq(ask.id.0)).await {
@@ -325,7 +329,7 @@ fn append(content: &mut Value, block: Value, chunk: Option<&TextChunk<'_>>, cut:
     }
 }
 
-pub(super) async fn entry_at(cursor: &Cursor, seq: Seq) -> Option<Entry> {
+pub(in crate::acp) async fn entry_at(cursor: &Cursor, seq: Seq) -> Option<Entry> {
     let batch = cursor.clone_at(seq).next().await.ok()?;
     batch.entries().first().filter(|entry| entry.seq == seq).cloned()
 }
