@@ -5,6 +5,7 @@
 //! costs bounded memory. The lines of a large update count against the byte budget of all
 //! connections.
 
+mod event_feed;
 mod poll_stream;
 mod ready_events;
 mod row_stream;

@@ -7,16 +7,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use wharf_api::{FOLD_NUMBER, RowStreamEvent, StreamReset};
 use wharf_host::core::{EventId, Seq, SessionId};
 use wharf_host::{ByteBudget, Cursor, RowUpdate, RowUpdates, SessionTranscript};
 
+use super::event_feed::EventFeed;
+use super::format_event;
 use super::ready_events::ReadyEvents;
 use super::session_list_stream::has_same_state;
-use super::{ChunkSource, format_event};
 use crate::App;
 use crate::fault::Fault;
 use crate::use_cases::{
@@ -386,21 +386,17 @@ impl RowStream {
     }
 }
 
-impl ChunkSource for RowStream {
-    async fn next(&mut self) -> Option<Bytes> {
-        self.ready.note_taken();
-        loop {
-            if self.ready.is_given_up() {
-                return None;
-            }
-            if !self.ready.is_empty() {
-                return Some(self.ready.take_chunk());
-            }
-            if self.is_over {
-                return None;
-            }
-            self.wait_for_events().await;
-        }
+impl EventFeed for RowStream {
+    fn ready(&self) -> &ReadyEvents {
+        &self.ready
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    async fn fill(&mut self) {
+        self.wait_for_events().await;
     }
 }
 

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::Interval;
 use wharf_api::{OutputLine, StreamEvent};
@@ -13,9 +12,10 @@ use wharf_host::core::{AgentEvent, EndReason, Event, EventId, Seq, SessionEvent}
 use wharf_host::{ByteBudget, Entry, SessionHandle};
 use wharf_transcript::lines::{LineChoice, LineId, TranscriptLine};
 
+use super::event_feed::EventFeed;
 use super::ready_events::ReadyEvents;
 use super::stream_event::to_stream_event;
-use super::{COMMENT_INTERVAL, ChunkSource, format_event};
+use super::{COMMENT_INTERVAL, format_event};
 use crate::fault::Fault;
 use crate::output_lines::{TranscriptError, TranscriptReader};
 use crate::use_cases::{unknown_event, unreadable_session};
@@ -34,6 +34,8 @@ pub(super) struct SessionStream {
     seen: (Seq, u64),
     /// True if the session has ended for good, as far as the log was read.
     ended: bool,
+    /// True if the log cannot be read, or the reader may no longer see the session.
+    is_broken_off: bool,
     /// Events that the reader has not taken yet.
     ready: ReadyEvents,
     comment: Interval,
@@ -78,20 +80,22 @@ impl SessionStream {
             follow,
             seen,
             ended,
+            is_broken_off: false,
             ready,
             comment,
         };
-        while reading.ready.is_empty() && !reading.is_over() && reading.ended {
+        while reading.ready.is_empty() && !reading.has_all() && reading.ended {
             reading.read_batch().await.ok_or_else(|| {
                 let id = reading.handle.id().as_str();
                 let why = "it cannot be read on";
                 unreadable_session(id, &why)
             })?;
         }
-        Ok((!reading.ready.is_empty() || !reading.is_over()).then_some(reading))
+        Ok((!reading.ready.is_empty() || !reading.has_all()).then_some(reading))
     }
 
-    fn is_over(&self) -> bool {
+    /// Returns true if the reader has all events of a session that has ended for good.
+    fn has_all(&self) -> bool {
         self.ended && self.follow.position() >= self.handle.head()
     }
 
@@ -130,33 +134,31 @@ impl SessionStream {
     }
 }
 
-impl ChunkSource for SessionStream {
-    async fn next(&mut self) -> Option<Bytes> {
-        self.ready.note_taken();
-        loop {
-            if self.ready.is_given_up() {
-                return None;
+impl EventFeed for SessionStream {
+    fn ready(&self) -> &ReadyEvents {
+        &self.ready
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_broken_off || self.has_all()
+    }
+
+    async fn fill(&mut self) {
+        // A comment interrupts only the wait for events, never a read, so that no event is lost.
+        tokio::select! {
+            biased;
+            () = self.follow.wait_for_events() => {}
+            _ = self.changes.changed() => {
+                self.is_broken_off = self.visible.descriptor(self.handle.id()).is_none();
+                return;
             }
-            if !self.ready.is_empty() {
-                self.comment.reset();
-                return Some(self.ready.take_chunk());
-            }
-            if self.is_over() {
-                return None;
-            }
-            // A comment interrupts only the wait for events, never a read, so that no event is
-            // lost.
-            tokio::select! {
-                biased;
-                () = self.follow.wait_for_events() => {}
-                _ = self.changes.changed() => {
-                    self.visible.descriptor(self.handle.id())?;
-                    continue;
-                }
-                _ = self.comment.tick() => return Some(Bytes::from_static(b":\n\n")),
-            }
-            self.read_batch().await?;
+            _ = self.comment.tick() => return self.ready.extend(vec![":\n\n".to_owned()], None),
         }
+        self.is_broken_off = self.read_batch().await.is_none();
+    }
+
+    fn note_sent(&mut self) {
+        self.comment.reset();
     }
 }
 
