@@ -1,4 +1,4 @@
-//! Rule: ARCHITECTURE.md stays short and names every crate.
+//! Rule: ARCHITECTURE.md stays short, its first section above all, and names every crate.
 
 use std::path::Path;
 
@@ -9,6 +9,10 @@ use super::{Finding, Repo, read};
 const RULE: &str = "code-map";
 const DOCUMENT: &str = "ARCHITECTURE.md";
 const MAX_DOCUMENT_LINES: usize = 300;
+/// The section that a stranger reads first, up to the heading of the one behind it.
+const OVERVIEW: &str = "## Bird's-eye view";
+const AFTER_OVERVIEW: &str = "## Questions of strangers";
+const MAX_OVERVIEW_WORDS: usize = 1_500;
 
 pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
     let document = Path::new(DOCUMENT);
@@ -26,6 +30,12 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
             format!("{lines} lines; the limit is {MAX_DOCUMENT_LINES}"),
         ));
     }
+    let words = count_overview_words(&text);
+    if words > MAX_OVERVIEW_WORDS {
+        let message =
+            format!("the bird's-eye view has {words} words; the limit is {MAX_OVERVIEW_WORDS}");
+        findings.push(Finding::failure(document, 1, RULE, message));
+    }
     for name in crate_dirs(repo) {
         if !text.contains(&format!("| `{name}`")) {
             findings.push(Finding::failure(
@@ -37,6 +47,12 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
         }
     }
     Ok(findings)
+}
+
+fn count_overview_words(text: &str) -> usize {
+    let overview = text.split(OVERVIEW).nth(1).unwrap_or_default();
+    let overview = overview.split(AFTER_OVERVIEW).next().unwrap_or_default();
+    overview.split_whitespace().count()
 }
 
 /// Returns the names of the directories that hold a crate.
@@ -72,6 +88,21 @@ mod tests {
         assert_eq!(
             findings("the crate `one`\n| `xtask` | y |\n"),
             ["the code map has no row for `one`"]
+        );
+    }
+
+    #[test]
+    fn overview_stays_short() {
+        let text = |words: usize| {
+            format!(
+                "| `one` |\n| `xtask` |\n{OVERVIEW}\n{}\n{AFTER_OVERVIEW}\na b c\n",
+                "word ".repeat(words)
+            )
+        };
+        assert!(findings(&text(1_500)).is_empty());
+        assert_eq!(
+            findings(&text(1_501)),
+            ["the bird's-eye view has 1501 words; the limit is 1500"]
         );
     }
 
