@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, test_kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 /// The kernel's unit for times in `/proc/PID/stat`; it is 100 per second on every Linux that Rust
 /// supports.
@@ -73,8 +73,7 @@ fn is_keeper(pid: u32) -> bool {
 pub fn is_alive(pid: u32) -> bool {
     match read_stat(pid) {
         Some(fields) => !matches!(fields.first().map(String::as_str), Some("Z" | "X") | None),
-        None if cfg!(target_os = "linux") => false,
-        None => as_pid(pid).is_some_and(|pid| test_kill_process(pid).is_ok()),
+        None => false,
     }
 }
 

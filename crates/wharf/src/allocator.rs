@@ -1,16 +1,16 @@
 //! How the host's allocator gives memory back to the system. See docs/design/memory.md.
 
 /// Blocks of this size and above are mapped one by one, and unmapped when they are freed.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[cfg(target_env = "gnu")]
 const MAPPED_BLOCK_BYTES: libc::c_int = 128 << 10;
 /// Free memory at the end of a heap above this goes back to the system.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[cfg(target_env = "gnu")]
 const KEPT_HEAP_BYTES: libc::c_int = 128 << 10;
 
 /// Keeps glibc at its initial thresholds. By itself it raises them up to 32 MiB whenever a large
 /// block is freed; large messages then come from its heaps, which shrink only at their end, so that
 /// a flood costs its memory for ever.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[cfg(target_env = "gnu")]
 #[expect(
     unsafe_code,
     reason = "the one way to set the thresholds other than variables of the environment"
@@ -30,7 +30,7 @@ pub(crate) fn keep_thresholds() {
 
 /// Gives the free pages of all heaps back to the system. Threads that allocate wait while their
 /// heap is looked through.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "no crate that is linked calls it")]
 pub(crate) fn trim_heaps() {
     // SAFETY: `malloc_trim` takes a number, works under the allocator's own locks, and releases
@@ -43,7 +43,7 @@ pub(crate) fn trim_heaps() {
 /// heap are counted.
 ///
 /// `mallinfo2` counts further, but older systems do not have it: Wharf could not be linked there.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "no crate that is linked calls it")]
 pub(crate) fn held_bytes() -> u64 {
     // SAFETY: `mallinfo` takes nothing, works under the allocator's own locks, and changes nothing.
@@ -52,5 +52,5 @@ pub(crate) fn held_bytes() -> u64 {
 }
 
 /// Other allocators are left as they are.
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+#[cfg(not(target_env = "gnu"))]
 pub(crate) const fn keep_thresholds() {}

@@ -23,7 +23,7 @@ mod host_choice;
 mod log_file;
 mod logging;
 mod mcp_bridge;
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[cfg(target_env = "gnu")]
 mod memory_return;
 mod output;
 mod paths;

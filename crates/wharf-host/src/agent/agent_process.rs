@@ -201,7 +201,6 @@ pub(super) enum KeeperProcess {
 
 impl KeeperProcess {
     /// Takes over the keeper with this pid.
-    #[cfg(target_os = "linux")]
     pub(super) fn adopt(pid: u32) -> std::io::Result<Self> {
         use rustix::process::{Pid, PidfdFlags, pidfd_open};
         let pid = i32::try_from(pid)

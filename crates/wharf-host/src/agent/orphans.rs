@@ -28,12 +28,11 @@ static RUNNING_KEEPERS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 pub fn adopt_orphans() {
     // The program that started the host may have left it children of its own.
     lock_keepers().extend(child_pids(std::process::id()));
-    #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
         tracing::warn!(%error, "processes that a killed keeper leaves behind can only be found by their tag");
         return;
     }
-    ADOPTS_ORPHANS.store(cfg!(target_os = "linux"), Ordering::Relaxed);
+    ADOPTS_ORPHANS.store(true, Ordering::Relaxed);
 }
 
 pub(super) fn lock_keepers() -> MutexGuard<'static, BTreeSet<u32>> {

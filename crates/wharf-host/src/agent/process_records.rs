@@ -577,7 +577,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
     fn sweep_takes_only_records_of_this_directory_this_system_and_a_dead_host() {
         let temp = tempfile::tempdir().unwrap();
         let records = records(temp.path());
@@ -608,7 +607,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
     fn left_processes_are_found_by_start_time_and_not_by_number_alone() {
         let temp = tempfile::tempdir().unwrap();
         let records = records(temp.path());
@@ -637,7 +635,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
     fn keeper_with_an_unfinished_second_record_is_taken_once() {
         let temp = tempfile::tempdir().unwrap();
         let records = records(temp.path());
@@ -668,7 +665,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
     fn output_that_a_living_keeper_writes_stays_and_that_of_a_dead_one_is_removed() {
         let temp = tempfile::tempdir().unwrap();
         let records = records(temp.path());

@@ -50,7 +50,6 @@ pub(crate) fn send_signal(pid: u32, signal: Signal) {
 
 /// Kills this very process, and no other that has its number by now.
 fn kill_exactly(process: Process) {
-    #[cfg(target_os = "linux")]
     if let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw)
         && let Ok(handle) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
     {
@@ -173,8 +172,7 @@ pub fn is_below(pid: u32, ancestor: u32) -> bool {
     process_and_ancestors(pid).contains(&ancestor)
 }
 
-/// Returns the process, its parent, and so on up to the first of all; the process alone where there
-/// is no `/proc`.
+/// Returns the process, its parent, and so on up to the first of all.
 pub(crate) fn process_and_ancestors(pid: u32) -> Vec<u32> {
     // In a container the host itself may be process 1; only the first process of all has the parent
     // 0.
@@ -189,10 +187,9 @@ pub(super) fn is_keeper(pid: u32) -> bool {
     arguments.split(|byte| *byte == 0).nth(1) == Some(KEEPER_VERB.as_bytes())
 }
 
-/// Tells whether a process has ended, so that its tree cannot be found any more. Always false where
-/// there is no `/proc`.
+/// Tells whether a process has ended, so that its tree cannot be found any more.
 pub fn is_gone(pid: u32) -> bool {
-    cfg!(target_os = "linux") && read_stat(pid).is_none()
+    read_stat(pid).is_none()
 }
 
 /// Returns the start time of a process in the kernel's ticks. Together with the pid it names a

@@ -20,15 +20,11 @@ use crate::sandbox::SandboxProfile;
 /// As many links as Linux follows in one path.
 const MAX_LINKS: usize = 40;
 
-/// Opens a directory as a starting point for further steps; on Linux this needs no right to list
-/// it.
-#[cfg(target_os = "linux")]
+/// Opens a directory as a starting point for further steps; this needs no right to list it.
 const DIRECTORY_FLAGS: OFlags = OFlags::PATH
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
-#[cfg(not(target_os = "linux"))]
-const DIRECTORY_FLAGS: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// The directories that a session works in; the first is its cwd.
 #[derive(Debug)]

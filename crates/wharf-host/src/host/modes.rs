@@ -60,8 +60,7 @@ pub(super) fn watch(host: &Arc<Inner>) {
     let keeper = Keeper { host: Arc::downgrade(host), root, told: HashMap::new() };
     let changes = host.registry.watch_changes();
     tokio::spawn(async move {
-        #[cfg(target_os = "linux")]
-        let keeper = match linux::Watch::new() {
+        let keeper = match mode_watch::Watch::new() {
             Ok(watch) => return watch.follow(keeper, changes).await,
             Err(error) => {
                 tracing::warn!(%error, "the state directory cannot be watched; its modes are looked at twice a second");
@@ -194,8 +193,7 @@ fn repair(path: &Path) -> io::Result<Option<Repair>> {
     Ok(Some(Repair { path: path.to_owned(), was }))
 }
 
-#[cfg(target_os = "linux")]
-mod linux {
+mod mode_watch {
     use std::collections::HashSet;
     use std::ffi::OsStr;
     use std::mem::MaybeUninit;

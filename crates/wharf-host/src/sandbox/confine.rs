@@ -104,7 +104,6 @@ pub(super) fn judge_support(abi: i32, pretend: bool) -> SandboxSupport {
     }
 }
 
-#[cfg(target_os = "linux")]
 mod system {
     use std::os::fd::{AsFd, AsRawFd};
     use std::path::{Path, PathBuf};
@@ -200,24 +199,5 @@ mod system {
     fn is_directory(fd: &PathFd) -> bool {
         rustix::fs::fstat(fd)
             .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir())
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod system {
-    use super::SandboxProfile;
-
-    pub(super) const NO_LANDLOCK_REASON: &str = "there is none for this system: it takes Linux";
-
-    pub(super) fn abi() -> i32 {
-        0
-    }
-
-    pub(super) fn check_filter() -> Result<(), String> {
-        Err(NO_LANDLOCK_REASON.to_owned())
-    }
-
-    pub(super) fn apply(_profile: &SandboxProfile) -> Result<(), String> {
-        Err(NO_LANDLOCK_REASON.to_owned())
     }
 }

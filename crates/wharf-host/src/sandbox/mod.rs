@@ -9,7 +9,6 @@ mod confine;
 mod path_template;
 mod paths;
 mod plan;
-#[cfg(target_os = "linux")]
 mod seccomp;
 
 use std::ffi::OsString;

@@ -181,7 +181,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
     fn this_process_is_in_the_table() {
         let seen = ProcessSnapshot::read_proc();
         let parent = std::os::unix::process::parent_id();

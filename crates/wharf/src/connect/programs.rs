@@ -64,14 +64,13 @@ pub(crate) fn run_editor(file: &Path) -> anyhow::Result<()> {
 /// if the opener fails.
 #[expect(clippy::disallowed_methods, reason = "programs that a verb waits for are run from here")]
 pub(crate) fn open_in_browser(address: &str) -> bool {
-    let is_mac = cfg!(target_os = "macos");
     let has_desktop = ["DISPLAY", "WAYLAND_DISPLAY"]
         .iter()
         .any(|name| std::env::var_os(name).is_some());
-    if !is_mac && !has_desktop {
+    if !has_desktop {
         return false;
     }
-    let mut opener = Command::new(if is_mac { "open" } else { "xdg-open" });
+    let mut opener = Command::new("xdg-open");
     opener
         .arg(address)
         .stdin(Stdio::null())

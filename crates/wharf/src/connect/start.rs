@@ -213,7 +213,6 @@ fn home_dir() -> PathBuf {
 
 /// Returns true if the process has ended, even if its parent has not reaped it yet.
 fn has_ended(pid: Pid) -> bool {
-    #[cfg(target_os = "linux")]
     if let Ok(process) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
         let mut ended = [rustix::event::PollFd::new(&process, rustix::event::PollFlags::IN)];
         return rustix::event::poll(&mut ended, Some(&rustix::event::Timespec::default()))

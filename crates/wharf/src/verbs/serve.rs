@@ -128,7 +128,7 @@ async fn run_host(
     let tokens = Tokens::open(&state_dir)?;
     let socket = state_dir.join("wharf.sock");
     let server = Server::bind(host, tokens, &socket)?;
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[cfg(target_env = "gnu")]
     crate::memory_return::start_returning_memory()
         .context("starting the thread that returns memory")?;
     let url = server.url().to_owned();

@@ -1,13 +1,12 @@
-//! `wharf service`: has the system's service manager keep the host running.
+//! `wharf service`: has systemd keep the host running.
 
-mod launchd;
-mod manager;
+mod service_spec;
 mod systemd;
 mod unit_file;
 
 use std::time::{Duration, Instant};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
 use crate::client::HostClient;
 use crate::connect::{HostLocator, PortWatch};
@@ -15,7 +14,7 @@ use crate::exit::{Exit, Failure};
 use crate::global::GlobalOptions;
 use crate::output;
 use crate::start_check::RunningHost;
-use manager::{ServiceManager, ServiceSpec};
+use service_spec::ServiceSpec;
 
 /// How long the host of a new service may take to answer: it opens every log of a large state
 /// directory first.
@@ -26,9 +25,6 @@ const START_POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) struct ServiceVerb {
     #[command(subcommand)]
     verb: ServiceAction,
-    /// The service manager [default: that of this system].
-    #[arg(long, value_name = "MANAGER", global = true)]
-    manager: Option<ManagerName>,
     /// The name of the service, for a second host with its own state directory.
     #[arg(long, value_name = "NAME", default_value = "wharf", global = true)]
     name: String,
@@ -44,8 +40,7 @@ enum ServiceAction {
         /// Stop a host that runs already; its agents go on, and the service takes them over.
         #[arg(long)]
         replace: bool,
-        /// Keep it running after you log out, and start it at boot (systemd: loginctl
-        /// enable-linger).
+        /// Keep it running after you log out, and start it at boot (loginctl enable-linger).
         #[arg(long)]
         linger: bool,
     },
@@ -59,68 +54,47 @@ enum ServiceAction {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ManagerName {
-    Systemd,
-    Launchd,
-}
-
-impl ManagerName {
-    const fn of_system() -> Self {
-        if cfg!(target_os = "macos") { Self::Launchd } else { Self::Systemd }
-    }
-
-    fn to_manager(self) -> &'static dyn ServiceManager {
-        match self {
-            Self::Systemd => &systemd::Systemd,
-            Self::Launchd => &launchd::Launchd,
-        }
-    }
-}
-
 pub(crate) async fn run(global: &GlobalOptions, verb: ServiceVerb) -> anyhow::Result<Exit> {
     global.refuse_remote("a service is of this machine")?;
     unit_file::check_name(&verb.name)?;
-    let manager = verb.manager.unwrap_or_else(ManagerName::of_system).to_manager();
     match verb.verb {
         ServiceAction::Install { print: true, .. } => {
             let spec = ServiceSpec::of_this_program(global, &verb.name)?;
-            output::print_line(manager.file_text(&spec).trim_end());
+            output::print_line(systemd::file_text(&spec).trim_end());
             Ok(Exit::Ok)
         }
         ServiceAction::Install { replace, linger, .. } => {
             let spec = ServiceSpec::of_this_program(global, &verb.name)?;
-            install(global, manager, &spec, replace, linger).await
+            install(global, &spec, replace, linger).await
         }
-        ServiceAction::Uninstall => manager::uninstall(global, manager, &verb.name),
-        ServiceAction::Status { json } => manager::print_status(global, manager, &verb.name, json),
+        ServiceAction::Uninstall => service_spec::uninstall(global, &verb.name),
+        ServiceAction::Status { json } => service_spec::print_status(global, &verb.name, json),
     }
 }
 
 async fn install(
     global: &GlobalOptions,
-    manager: &dyn ServiceManager,
     spec: &ServiceSpec,
     replace: bool,
     linger: bool,
 ) -> anyhow::Result<Exit> {
-    manager.check_available(spec)?;
-    let path = manager.file_path(&spec.name)?;
+    systemd::check_available(spec)?;
+    let path = systemd::file_path(&spec.name)?;
     unit_file::check_replaceable(&path, spec)?;
     // The service gets no variables of this shell.
     let running = RunningHost::find(global).await;
     super::serve::check_start(&spec.arguments(), &[], running.address)?;
     stop_other_host(global, replace).await?;
-    unit_file::write(&path, &manager.file_text(spec))?;
+    unit_file::write(&path, &systemd::file_text(spec))?;
     output::print_line(&format!("wrote {}", path.display()));
     let ports = PortWatch::begin(&spec.state_dir);
-    manager.enable(&spec.name)?;
-    wait_for_host(spec, &manager.log_command(spec)).await?;
+    systemd::enable(&spec.name)?;
+    wait_for_host(spec, &systemd::log_command(&spec.name)).await?;
     if let Some(note) = ports.describe_change() {
         output::print_note(&note);
     }
     output::print_line(&format!("{} runs as a service; see: wharf service status", spec.name));
-    manager.explain_linger(linger)?;
+    systemd::explain_linger(linger)?;
     for note in &spec.notes {
         output::print_note(&format!("note: {note}"));
     }
@@ -174,11 +148,10 @@ async fn stop_other_host(global: &GlobalOptions, replace: bool) -> anyhow::Resul
 
 /// Restarts the installed service with this name. Returns false if there is none.
 pub(super) fn restart_installed(name: &str) -> anyhow::Result<bool> {
-    let manager = ManagerName::of_system().to_manager();
-    let path = manager.file_path(name)?;
+    let path = systemd::file_path(name)?;
     if !unit_file::is_ours(&path) {
         return Ok(false);
     }
-    manager.restart(name)?;
+    systemd::restart(name)?;
     Ok(true)
 }

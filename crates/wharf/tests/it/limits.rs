@@ -509,7 +509,6 @@ async fn host_recovers_after_running_out_of_file_descriptors() -> Result<()> {
     Ok(())
 }
 
-#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn host_raises_its_file_limit_and_agents_keep_the_original_limit() -> Result<()> {
     let (options, _folder) = start_from_shell(scripted_host(&[])?, "ulimit -Sn 200")?;

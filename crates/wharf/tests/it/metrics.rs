@@ -141,7 +141,6 @@ fn check_documented_names(page: &MetricsPage) -> Result<()> {
 }
 
 #[tokio::test]
-#[cfg(target_os = "linux")]
 async fn memory_and_cpu_are_reported_per_adapter() -> Result<()> {
     let host = crate::add_section(
         scripted_host(&[])?,

@@ -1,6 +1,5 @@
 //! Session memory and CPU time are measured, shown on every surface, and capped without disturbing
 //! working sessions (rules 2.3, 2.6, 10.5).
-#![cfg(target_os = "linux")]
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

@@ -60,7 +60,6 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(64);
     };
     open_files_limit::restore_limit();
-    #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     match start_agent(program, &command[1..]) {
         Ok(child) => {

@@ -268,7 +268,6 @@ fn only_regular_text_files_are_read_and_written() {
     assert_eq!(tree.read("none/at/all").unwrap_err().code(), -32002);
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn a_fifo_does_not_hang_anyone() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};

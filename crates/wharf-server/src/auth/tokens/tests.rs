@@ -168,7 +168,6 @@ fn a_host_starts_with_its_own_token_alone_on_a_damaged_file() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
 fn host_starts_with_its_own_token_alone_if_the_file_cannot_be_read() {
     let place = StateDir::new();
     drop(place.tokens());

@@ -4,14 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 
-use super::manager::{ServiceManager, ServiceSpec, ServiceState};
+use super::service_spec::{ServiceSpec, ServiceState};
 use super::unit_file::{MARK, state_dir_mark};
 use crate::connect::{ManagerOutput, run_manager};
 use crate::exit::{Exit, Failure};
 use crate::output;
-
-#[derive(Debug)]
-pub(super) struct Systemd;
 
 /// Says why the unit is as it is; `{…}` is filled in.
 const UNIT: &str = "\
@@ -39,114 +36,112 @@ TimeoutStopSec=90
 WantedBy=default.target
 ";
 
-impl ServiceManager for Systemd {
-    fn file_path(&self, name: &str) -> anyhow::Result<PathBuf> {
-        let config = std::env::var_os("XDG_CONFIG_HOME")
-            .filter(|dir| !dir.is_empty())
-            .map(PathBuf::from);
-        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
-        let config = config.or_else(home).context("finding the home directory; set HOME")?;
-        Ok(config.join("systemd/user").join(format!("{name}.service")))
-    }
+pub(super) fn file_path(name: &str) -> anyhow::Result<PathBuf> {
+    let config = std::env::var_os("XDG_CONFIG_HOME")
+        .filter(|dir| !dir.is_empty())
+        .map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
+    let config = config.or_else(home).context("finding the home directory; set HOME")?;
+    Ok(config.join("systemd/user").join(format!("{name}.service")))
+}
 
-    fn file_text(&self, spec: &ServiceSpec) -> String {
-        let command: Vec<String> = spec.command().iter().map(|word| quote(word, true)).collect();
-        UNIT.replace("{mark}", MARK)
-            .replace("{state_dir}", &state_dir_mark(spec))
-            .replace("{command}", &command.join(" "))
-            .replace("{path}", &quote(&format!("PATH={}", spec.path), false))
-    }
+pub(super) fn file_text(spec: &ServiceSpec) -> String {
+    let command: Vec<String> = spec.command().iter().map(|word| quote(word, true)).collect();
+    UNIT.replace("{mark}", MARK)
+        .replace("{state_dir}", &state_dir_mark(spec))
+        .replace("{command}", &command.join(" "))
+        .replace("{path}", &quote(&format!("PATH={}", spec.path), false))
+}
 
-    fn check_available(&self, spec: &ServiceSpec) -> anyhow::Result<()> {
-        match systemctl(&["show-environment"])? {
-            Some(output) if output.success => Ok(()),
-            Some(output) => Err(unavailable(
-                &format!("systemd does not answer for this user: {}", output.stderr),
-                spec,
+/// Refuses a machine without systemd, and says what to do instead.
+pub(super) fn check_available(spec: &ServiceSpec) -> anyhow::Result<()> {
+    match systemctl(&["show-environment"])? {
+        Some(output) if output.success => Ok(()),
+        Some(output) => Err(unavailable(
+            &format!("systemd does not answer for this user: {}", output.stderr),
+            spec,
+        )),
+        None => Err(unavailable("this machine has no systemd", spec)),
+    }
+}
+
+/// Starts the service now, and from now on by itself.
+pub(super) fn enable(name: &str) -> anyhow::Result<()> {
+    run_systemctl(&["daemon-reload"])?;
+    run_systemctl(&["enable", &unit(name)])?;
+    // Also with a new file: `enable --now` would leave a unit that runs as it is.
+    run_systemctl(&["restart", &unit(name)])
+}
+
+pub(super) fn disable(name: &str) -> anyhow::Result<()> {
+    run_systemctl(&["disable", "--now", &unit(name)])?;
+    run_systemctl(&["daemon-reload"])
+}
+
+pub(super) fn restart(name: &str) -> anyhow::Result<()> {
+    run_systemctl(&["restart", &unit(name)])
+}
+
+/// Says whether the service outlives the login; `wanted` makes it so.
+pub(super) fn explain_linger(wanted: bool) -> anyhow::Result<()> {
+    if wanted {
+        return match run_manager("loginctl", &["enable-linger"])? {
+            Some(output) if output.success => {
+                output::print_line("it keeps running after you log out, and starts at boot");
+                Ok(())
+            }
+            Some(output) => {
+                Err(anyhow::anyhow!("loginctl enable-linger failed: {}", output.stderr))
+            }
+            None => Err(anyhow::anyhow!(
+                "this machine has no loginctl; ask its administrator to enable lingering for you"
             )),
-            None => Err(unavailable("this machine has no systemd", spec)),
-        }
-    }
-
-    fn enable(&self, name: &str) -> anyhow::Result<()> {
-        run_systemctl(&["daemon-reload"])?;
-        run_systemctl(&["enable", &unit(name)])?;
-        // Also with a new file: `enable --now` would leave a unit that runs as it is.
-        run_systemctl(&["restart", &unit(name)])
-    }
-
-    fn disable(&self, name: &str) -> anyhow::Result<()> {
-        run_systemctl(&["disable", "--now", &unit(name)])?;
-        run_systemctl(&["daemon-reload"])
-    }
-
-    fn restart(&self, name: &str) -> anyhow::Result<()> {
-        run_systemctl(&["restart", &unit(name)])
-    }
-
-    fn explain_linger(&self, wanted: bool) -> anyhow::Result<()> {
-        if wanted {
-            return match run_manager("loginctl", &["enable-linger"])? {
-                Some(output) if output.success => {
-                    output::print_line("it keeps running after you log out, and starts at boot");
-                    Ok(())
-                }
-                Some(output) => {
-                    Err(anyhow::anyhow!("loginctl enable-linger failed: {}", output.stderr))
-                }
-                None => Err(anyhow::anyhow!(
-                    "this machine has no loginctl; ask its administrator to enable lingering for you"
-                )),
-            };
-        }
-        if lingers()? != Some(true) {
-            output::print_note(
-                "it runs while you are logged in; to keep it running after you log out, and to start it at boot: loginctl enable-linger",
-            );
-        }
-        Ok(())
-    }
-
-    fn state(&self, name: &str) -> anyhow::Result<ServiceState> {
-        let asked = ["show", &unit(name), "--property=ActiveState,SubState,UnitFileState,MainPID"];
-        let Some(output) = systemctl(&asked)? else {
-            return Ok(ServiceState {
-                running: false,
-                facts: vec![("manager", "this machine has no systemd".to_owned())],
-            });
         };
-        let value = |key: &str| {
-            let mut lines = output.stdout.lines().filter_map(|line| line.split_once('='));
-            lines
-                .find(|(name, _)| *name == key)
-                .map(|(_, value)| value.to_owned())
-                .filter(|value| !value.is_empty())
-        };
-        let active = value("ActiveState").unwrap_or_else(|| "unknown".to_owned());
-        let mut facts =
-            vec![("state", format!("{active} ({})", value("SubState").unwrap_or_default()))];
-        facts.extend(value("UnitFileState").map(|state| ("at login", state)));
-        facts.extend(value("MainPID").filter(|pid| pid != "0").map(|pid| ("pid", pid)));
-        let linger = match lingers()? {
-            Some(true) => "yes: it runs also while you are not logged in",
-            Some(false) => "no: it ends when you log out; change that with: loginctl enable-linger",
-            None => "unknown",
-        };
-        facts.push(("linger", linger.to_owned()));
-        facts.push(("log", journal_command(name)));
-        Ok(ServiceState { running: active == "active", facts })
     }
+    if lingers()? != Some(true) {
+        output::print_note(
+            "it runs while you are logged in; to keep it running after you log out, and to start it at boot: loginctl enable-linger",
+        );
+    }
+    Ok(())
+}
 
-    fn log_command(&self, spec: &ServiceSpec) -> String {
-        journal_command(&spec.name)
-    }
+pub(super) fn read_state(name: &str) -> anyhow::Result<ServiceState> {
+    let asked = ["show", &unit(name), "--property=ActiveState,SubState,UnitFileState,MainPID"];
+    let Some(output) = systemctl(&asked)? else {
+        return Ok(ServiceState {
+            running: false,
+            facts: vec![("manager", "this machine has no systemd".to_owned())],
+        });
+    };
+    let value = |key: &str| {
+        let mut lines = output.stdout.lines().filter_map(|line| line.split_once('='));
+        lines
+            .find(|(name, _)| *name == key)
+            .map(|(_, value)| value.to_owned())
+            .filter(|value| !value.is_empty())
+    };
+    let active = value("ActiveState").unwrap_or_else(|| "unknown".to_owned());
+    let mut facts =
+        vec![("state", format!("{active} ({})", value("SubState").unwrap_or_default()))];
+    facts.extend(value("UnitFileState").map(|state| ("at login", state)));
+    facts.extend(value("MainPID").filter(|pid| pid != "0").map(|pid| ("pid", pid)));
+    let linger = match lingers()? {
+        Some(true) => "yes: it runs also while you are not logged in",
+        Some(false) => "no: it ends when you log out; change that with: loginctl enable-linger",
+        None => "unknown",
+    };
+    facts.push(("linger", linger.to_owned()));
+    facts.push(("log", log_command(name)));
+    Ok(ServiceState { running: active == "active", facts })
 }
 
 fn unit(name: &str) -> String {
     format!("{name}.service")
 }
 
-fn journal_command(name: &str) -> String {
+/// Returns the command that shows the log of the service.
+pub(super) fn log_command(name: &str) -> String {
     format!("journalctl --user -u {}", unit(name))
 }
 

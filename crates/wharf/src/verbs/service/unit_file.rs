@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use super::manager::ServiceSpec;
+use super::service_spec::ServiceSpec;
 use crate::exit::{Exit, Failure};
 use crate::format::text::quote;
 
@@ -34,7 +34,7 @@ pub(super) fn check_replaceable(path: &Path, spec: &ServiceSpec) -> anyhow::Resu
         return Err(Failure::new(Exit::Refused, words).into());
     }
     let mark = state_dir_mark(spec);
-    if !text.lines().any(|line| comment_text(line) == mark) {
+    if !text.lines().any(|line| line.strip_prefix("# ") == Some(&*mark)) {
         let words = format!(
             "{} is of a host with another state directory; choose another --name",
             path.display()
@@ -44,21 +44,9 @@ pub(super) fn check_replaceable(path: &Path, spec: &ServiceSpec) -> anyhow::Resu
     Ok(())
 }
 
-/// Returns the text of a line that is one comment, in the syntax of either manager.
-fn comment_text(line: &str) -> &str {
-    let xml = line.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
-    xml.or_else(|| line.strip_prefix("# ")).unwrap_or(line)
-}
-
-/// Returns the comment that names the state directory, on one line and without what would end a
-/// comment.
+/// Returns the comment that names the state directory, on one line.
 pub(super) fn state_dir_mark(spec: &ServiceSpec) -> String {
-    let dir = spec
-        .state_dir
-        .display()
-        .to_string()
-        .replace(char::is_control, " ")
-        .replace("--", "- -");
+    let dir = spec.state_dir.display().to_string().replace(char::is_control, " ");
     format!("State directory: {dir}")
 }
 
@@ -102,8 +90,7 @@ pub(super) fn check_name(name: &str) -> Result<(), Failure> {
 mod tests {
     use std::path::PathBuf;
 
-    use super::super::manager::ServiceManager;
-    use super::super::{launchd, systemd};
+    use super::super::systemd;
     use super::*;
 
     fn spec(state_dir: &str) -> ServiceSpec {
@@ -121,11 +108,8 @@ mod tests {
     fn file_of_a_state_directory_whose_path_begins_alike_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("wharf.service");
-        let managers: [&dyn ServiceManager; 2] = [&systemd::Systemd, &launchd::Launchd];
-        for manager in managers {
-            fs::write(&path, manager.file_text(&spec("/tmp/sA2"))).unwrap();
-            check_replaceable(&path, &spec("/tmp/sA2")).unwrap();
-            check_replaceable(&path, &spec("/tmp/sA")).unwrap_err();
-        }
+        fs::write(&path, systemd::file_text(&spec("/tmp/sA2"))).unwrap();
+        check_replaceable(&path, &spec("/tmp/sA2")).unwrap();
+        check_replaceable(&path, &spec("/tmp/sA")).unwrap_err();
     }
 }

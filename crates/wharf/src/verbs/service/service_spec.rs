@@ -1,12 +1,11 @@
-//! The parts that the service managers have in common: the description of the service, its removal
-//! and its status.
+//! The service: its description, its removal and its status.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde_json::json;
 
-use super::unit_file;
+use super::{systemd, unit_file};
 use crate::exit::{Exit, Failure};
 use crate::format::table::join_with_tabs;
 use crate::global::GlobalOptions;
@@ -82,29 +81,8 @@ pub(super) struct ServiceState {
     pub(super) facts: Vec<(&'static str, String)>,
 }
 
-/// A service manager of the user, without administrator rights.
-pub(super) trait ServiceManager {
-    fn file_path(&self, name: &str) -> anyhow::Result<PathBuf>;
-    fn file_text(&self, spec: &ServiceSpec) -> String;
-    /// Refuses a machine without this manager, and says what to do instead.
-    fn check_available(&self, spec: &ServiceSpec) -> anyhow::Result<()>;
-    /// Starts the service now, and from now on by itself.
-    fn enable(&self, name: &str) -> anyhow::Result<()>;
-    fn disable(&self, name: &str) -> anyhow::Result<()>;
-    fn restart(&self, name: &str) -> anyhow::Result<()>;
-    /// Says whether the service outlives the login; `wanted` makes it so.
-    fn explain_linger(&self, wanted: bool) -> anyhow::Result<()>;
-    fn state(&self, name: &str) -> anyhow::Result<ServiceState>;
-    /// Returns the command that shows the log of the service.
-    fn log_command(&self, spec: &ServiceSpec) -> String;
-}
-
-pub(super) fn uninstall(
-    global: &GlobalOptions,
-    manager: &dyn ServiceManager,
-    name: &str,
-) -> anyhow::Result<Exit> {
-    let path = manager.file_path(name)?;
+pub(super) fn uninstall(global: &GlobalOptions, name: &str) -> anyhow::Result<Exit> {
+    let path = systemd::file_path(name)?;
     if !path.exists() {
         output::print_note(&format!("there is no service {name}"));
         return Ok(Exit::Ok);
@@ -113,7 +91,7 @@ pub(super) fn uninstall(
         let words = format!("{} was not written by wharf; it stays", path.display());
         return Err(Failure::new(Exit::Refused, words).into());
     }
-    manager.disable(name)?;
+    systemd::disable(name)?;
     std::fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
     output::print_line(&format!("removed {}; every session is on disk", path.display()));
     super::super::stop::print_kept_agents(global)?;
@@ -124,13 +102,12 @@ pub(super) fn uninstall(
 /// does not run, 4 if it is not installed.
 pub(super) fn print_status(
     global: &GlobalOptions,
-    manager: &dyn ServiceManager,
     name: &str,
     as_json: bool,
 ) -> anyhow::Result<Exit> {
-    let path = manager.file_path(name)?;
+    let path = systemd::file_path(name)?;
     let installed = path.exists();
-    let state = if installed { manager.state(name)? } else { ServiceState::default() };
+    let state = if installed { systemd::read_state(name)? } else { ServiceState::default() };
     let exit = match (installed, state.running) {
         (true, true) => Exit::Ok,
         (true, false) => Exit::NoHost,
