@@ -71,7 +71,12 @@ export async function send(method, path, options = {}) {
   const noteEnd = options.mayWait ? () => {} : noteSent();
   try {
     const response = await fetch(routeUrl(path), {
-      method, headers, body, credentials: "same-origin", cache: "no-store", redirect: "error",
+      method,
+      headers,
+      body,
+      credentials: "same-origin",
+      cache: "no-store",
+      redirect: "error",
       signal: options.signal ?? AbortSignal.timeout(TIMEOUT_MS),
     });
     // A proxy says so itself if it finds no host.
@@ -106,7 +111,12 @@ export async function toError(response) {
 export async function readRefusal(response) {
   const problem = await response.json().catch(() => ({}));
   const detail = problem.detail ?? `The host answered ${response.status}.`;
-  return new CallError(response.status, problem.code ?? "unknown", detail.charAt(0).toUpperCase() + detail.slice(1), problem);
+  return new CallError(
+    response.status,
+    problem.code ?? "unknown",
+    detail.charAt(0).toUpperCase() + detail.slice(1),
+    problem,
+  );
 }
 
 /** @param {string} path @param {Record<string, any>} [query] */
@@ -116,6 +126,8 @@ export const post = (path, body, headers) => call("POST", path, { body: body ?? 
 
 /** @param {Record<string, any>} [query] */
 export function toQuery(query) {
-  const pairs = Object.entries(query ?? {}).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const pairs = Object.entries(query ?? {}).filter(
+    ([, value]) => value !== undefined && value !== null && value !== "",
+  );
   return pairs.length ? `?${new URLSearchParams(pairs.map(([name, value]) => [name, String(value)]))}` : "";
 }

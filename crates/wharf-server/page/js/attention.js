@@ -29,8 +29,10 @@ export function needsPerson(session) {
 export function signOf(session) {
   const state = stateOf(session);
   if (state === "quiet") {
-    if (session.lastOutcome === "failed" || session.lastOutcome === "cut_off") return { sign: "!", word: "quiet, its last turn failed", state: "quiet-failed" };
-    if (!["starting", "running"].includes(session.status)) return { sign: "z", word: session.status === "killed" ? "ended" : "asleep", state: "asleep" };
+    if (session.lastOutcome === "failed" || session.lastOutcome === "cut_off")
+      return { sign: "!", word: "quiet, its last turn failed", state: "quiet-failed" };
+    if (!["starting", "running"].includes(session.status))
+      return { sign: "z", word: session.status === "killed" ? "ended" : "asleep", state: "asleep" };
   }
   return { ...(STATES[state] ?? { sign: "", word: state }), state };
 }
@@ -44,7 +46,8 @@ const since = (session) => session.attention?.since ?? session.startedAt;
  * @returns {{ key: string, title: string, hint: string, sessions: any[] }[]}
  */
 export function groupSessions(sessions, answers = new Map()) {
-  const needs = [], archived = [];
+  const needs = [],
+    archived = [];
   /** @type {Map<string, any>} */
   const places = new Map();
   for (const session of sessions) {
@@ -58,9 +61,13 @@ export function groupSessions(sessions, answers = new Map()) {
     }
   }
   const rank = (/** @type {any} */ session) => (answers.has(session.id) ? 0 : NEEDS_YOU.indexOf(stateOf(session)));
-  needs.sort((a, b) => rank(a) - rank(b) || (rank(a) === 0 ? order(since(a), since(b)) : order(since(b), since(a))) || order(a.id, b.id));
+  needs.sort(
+    (a, b) =>
+      rank(a) - rank(b) || (rank(a) === 0 ? order(since(a), since(b)) : order(since(b), since(a))) || order(a.id, b.id),
+  );
   const working = (/** @type {any} */ session) => (["working", "parked"].includes(stateOf(session)) ? 0 : 1);
-  const newest = (/** @type {any[]} */ list) => list.sort((a, b) => working(a) - working(b) || order(since(b), since(a)) || order(b.id, a.id));
+  const newest = (/** @type {any[]} */ list) =>
+    list.sort((a, b) => working(a) - working(b) || order(since(b), since(a)) || order(b.id, a.id));
   const groups = [...places.values()].map((group) => ({ ...group, sessions: newest(group.sessions) }));
   groups.sort((a, b) => order(since(b.sessions[0]), since(a.sessions[0])) || order(a.key, b.key));
   const all = [];

@@ -14,14 +14,21 @@ export function useChangedFileLinks(transcript, content) {
   useEffect(() => {
     if (!transcript.loaded || outcome !== "idle") return undefined;
     let stale = false;
-    api.get(`sessions/${transcript.session}/changes`).then((list) => {
-      if (!stale) setPaths(new Set(list.files.map((/** @type {any} */ file) => file.path)));
-    }, () => {});
-    return () => { stale = true; };
+    api.get(`sessions/${transcript.session}/changes`).then(
+      (list) => {
+        if (!stale) setPaths(new Set(list.files.map((/** @type {any} */ file) => file.path)));
+      },
+      () => {},
+    );
+    return () => {
+      stale = true;
+    };
   }, [transcript.loaded, outcome]);
   useEffect(() => {
     if (!paths.size) return undefined;
-    const timer = setTimeout(() => { if (content.current) linkPaths(content.current, paths, transcript.session); }, PAUSE_MS);
+    const timer = setTimeout(() => {
+      if (content.current) linkPaths(content.current, paths, transcript.session);
+    }, PAUSE_MS);
     return () => clearTimeout(timer);
   }, [paths, transcript.rows, transcript.version]);
 }

@@ -3,10 +3,42 @@
 
 /** @type {Record<string, string>} names that people write after a fence, and the file of the language */
 const LANGUAGES = {
-  rust: "rust", rs: "rust", python: "python", py: "python", javascript: "javascript", js: "javascript", jsx: "javascript", mjs: "javascript",
-  typescript: "typescript", ts: "typescript", tsx: "typescript", bash: "bash", sh: "bash", shell: "bash", zsh: "bash", console: "bash",
-  json: "json", jsonc: "json", diff: "diff", patch: "diff", go: "go", java: "java", c: "c", h: "c", cpp: "cpp", "c++": "cpp", cc: "cpp",
-  css: "css", html: "xml", xml: "xml", svg: "xml", yaml: "yaml", yml: "yaml", sql: "sql", toml: "ini", ini: "ini",
+  rust: "rust",
+  rs: "rust",
+  python: "python",
+  py: "python",
+  javascript: "javascript",
+  js: "javascript",
+  jsx: "javascript",
+  mjs: "javascript",
+  typescript: "typescript",
+  ts: "typescript",
+  tsx: "typescript",
+  bash: "bash",
+  sh: "bash",
+  shell: "bash",
+  zsh: "bash",
+  console: "bash",
+  json: "json",
+  jsonc: "json",
+  diff: "diff",
+  patch: "diff",
+  go: "go",
+  java: "java",
+  c: "c",
+  h: "c",
+  cpp: "cpp",
+  "c++": "cpp",
+  cc: "cpp",
+  css: "css",
+  html: "xml",
+  xml: "xml",
+  svg: "xml",
+  yaml: "yaml",
+  yml: "yaml",
+  sql: "sql",
+  toml: "ini",
+  ini: "ini",
 };
 /** Longer blocks stay as they are: colouring them would take longer than a frame. */
 const MAX_CHARS = 20_000;
@@ -21,7 +53,10 @@ async function loadLanguage(name) {
   library ??= import("../vendor/highlight.js").then((module) => module.default);
   const hljs = await library;
   if (!loaded.has(name)) {
-    loaded.set(name, import(`../vendor/languages/${name}.js`).then((module) => hljs.registerLanguage(name, module.default)));
+    loaded.set(
+      name,
+      import(`../vendor/languages/${name}.js`).then((module) => hljs.registerLanguage(name, module.default)),
+    );
   }
   await loaded.get(name);
   return hljs;
@@ -48,7 +83,10 @@ function addNodes(parent, children) {
     if (typeof child === "string") parent.appendChild(document.createTextNode(child));
     else {
       const span = document.createElement("span");
-      span.className = (child.scope ?? "").split(".").map((/** @type {string} */ word) => `hl-${word.replace(/[^a-z0-9_-]/gi, "")}`).join(" ");
+      span.className = (child.scope ?? "")
+        .split(".")
+        .map((/** @type {string} */ word) => `hl-${word.replace(/[^a-z0-9_-]/gi, "")}`)
+        .join(" ");
       addNodes(span, child.children);
       parent.appendChild(span);
     }

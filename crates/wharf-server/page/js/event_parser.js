@@ -4,7 +4,9 @@
 /** @param {(event: string, data: string, id: string | null) => void} onEvent */
 export function makeEventParser(onEvent) {
   let rest = "";
-  let event = "", id = /** @type {string | null} */ (null), data = /** @type {string[]} */ ([]);
+  let event = "",
+    id = /** @type {string | null} */ (null),
+    data = /** @type {string[]} */ ([]);
   /** @param {string} line */
   const takeLine = (line) => {
     if (line === "") {

@@ -54,16 +54,21 @@ export function followStream(options) {
    * @param {number | null} waitMs the wait of a poll, or null for a stream
    */
   async function readOnce(waitMs) {
-    const own = abort = new AbortController();
+    const own = (abort = new AbortController());
     let [isSilent, firstAt] = [false, 0];
-    const cutLater = (/** @type {number} */ delay) => setTimeout(() => {
-      isSilent = true;
-      own.abort();
-    }, delay);
+    const cutLater = (/** @type {number} */ delay) =>
+      setTimeout(() => {
+        isSilent = true;
+        own.abort();
+      }, delay);
     const silence = way.isHeldBack && waitMs === null ? PROBE_SILENCE_MS : SILENCE_MS;
     let timer = cutLater(waitMs === null ? FIRST_EVENT_MS : waitMs + SILENCE_MS);
     try {
-      const response = await send("GET", options.path(waitMs), { headers: options.headers?.(), signal: own.signal, mayWait: Boolean(waitMs) });
+      const response = await send("GET", options.path(waitMs), {
+        headers: options.headers?.(),
+        signal: own.signal,
+        mayWait: Boolean(waitMs),
+      });
       if (!response.ok || !response.body) throw await toError(response);
       options.onState("open");
       const parse = makeEventParser((event, data, id) => {
@@ -142,7 +147,11 @@ export function followStream(options) {
       if (error && [401, 403, 404].includes(error.status)) return options.onFatal(error);
       failures += 1;
       if (failures > 1 || error) options.onState("lost", error);
-      await pause(failures === 1 ? 50 : Math.min(MAX_DELAY_MS, 500 * 2 ** Math.min(failures - 1, 10)) * (0.7 + 0.6 * Math.random()));
+      await pause(
+        failures === 1
+          ? 50
+          : Math.min(MAX_DELAY_MS, 500 * 2 ** Math.min(failures - 1, 10)) * (0.7 + 0.6 * Math.random()),
+      );
     }
   }
 
@@ -160,7 +169,10 @@ export function followStream(options) {
   const retryNow = () => {
     if (document.visibilityState === "visible") wakeUp?.();
     // A tab that is not seen any more makes room.
-    else if (!isBrief) setTimeout(() => { if (document.visibilityState === "hidden" && !isBrief) abort.abort(); }, HIDDEN_PAUSE_MS);
+    else if (!isBrief)
+      setTimeout(() => {
+        if (document.visibilityState === "hidden" && !isBrief) abort.abort();
+      }, HIDDEN_PAUSE_MS);
   };
   addEventListener("online", retryNow);
   document.addEventListener("visibilitychange", retryNow);

@@ -4,8 +4,10 @@
 /** The code by which agents say that a login is needed (ACP). It is also the first one of JSON-RPC for errors of any server. */
 const AUTH_REQUIRED = -32000;
 const AUTH_CODE = new RegExp(`\\(${AUTH_REQUIRED}[;)]`);
-const LOGIN_WORDS = /authentication required|\bnot (logged|signed) in\b|\blog ?in (is )?required|please (run \/login|log in|sign in)|invalid api key|\b401 unauthorized/i;
-const LIMIT_WORDS = /\b(usage|rate|spending) limit|\bquota\b|too many requests|credit balance|insufficient (credits?|funds|balance|quota)/i;
+const LOGIN_WORDS =
+  /authentication required|\bnot (logged|signed) in\b|\blog ?in (is )?required|please (run \/login|log in|sign in)|invalid api key|\b401 unauthorized/i;
+const LIMIT_WORDS =
+  /\b(usage|rate|spending) limit|\bquota\b|too many requests|credit balance|insufficient (credits?|funds|balance|quota)/i;
 
 /** Returns true if the words of a failure say that a login is needed. The code alone may stand for something else. @param {string} text */
 export const namesLogin = (text) => LOGIN_WORDS.test(text);
@@ -15,7 +17,10 @@ export const namesLogin = (text) => LOGIN_WORDS.test(text);
  * @param {any} row the end of a turn, or the notice of an end without a turn @returns {"login" | "limit" | "start" | "crash" | "error" | null}
  */
 export function failureOf(row) {
-  const isEnd = row.kind === "turn_end" && row.outcome === "failed" && ["error", "start_failed", "agent_exited"].includes(row.reason);
+  const isEnd =
+    row.kind === "turn_end" &&
+    row.outcome === "failed" &&
+    ["error", "start_failed", "agent_exited"].includes(row.reason);
   const isNotice = row.kind === "notice" && row.what === "ended" && row.level === "error";
   if (!isEnd && !isNotice) return null;
   const text = row.message ?? row.text ?? "";
@@ -27,7 +32,11 @@ export function failureOf(row) {
 }
 
 /** Returns true for a notice that says again what the end of the turn before it has said. @param {any} row @param {any} before */
-export const repeatsFailure = (row, before) => row.what === "ended" && before?.kind === "turn_end" && ["start_failed", "agent_exited"].includes(before.reason) && failureOf(before) !== null;
+export const repeatsFailure = (row, before) =>
+  row.what === "ended" &&
+  before?.kind === "turn_end" &&
+  ["start_failed", "agent_exited"].includes(before.reason) &&
+  failureOf(before) !== null;
 
 /** Returns the command that signs an agent in, on the machine of the host. @param {string} adapter */
 export const loginCommand = (adapter) => `wharf login ${adapter}`;

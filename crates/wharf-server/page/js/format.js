@@ -46,7 +46,8 @@ export function shortNumber(number) {
 export const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 
 /** Returns a count of tokens: `≥` marks a lower bound, `?` a guess. @param {{ atLeast?: boolean, guessed?: boolean }} usage @param {number | null | undefined} count */
-export const tokenCount = (usage, count) => `${usage.atLeast ? "≥" : ""}${shortNumber(count ?? 0)}${usage.guessed ? "?" : ""}`;
+export const tokenCount = (usage, count) =>
+  `${usage.atLeast ? "≥" : ""}${shortNumber(count ?? 0)}${usage.guessed ? "?" : ""}`;
 
 /** @param {{ amount: number, currency: string } | null | undefined} cost */
 export function money(cost) {
@@ -63,4 +64,5 @@ export const titleOf = (session) => session.title || session.label || session.na
 export const baseName = (path) => path.split("/").filter(Boolean).at(-1) ?? "/";
 
 /** Returns the workspace of a session as a person calls it. @param {any} session */
-export const placeOf = (session) => plainText(session.workspaceSlug === "default" ? baseName(session.cwd) : session.workspaceSlug);
+export const placeOf = (session) =>
+  plainText(session.workspaceSlug === "default" ? baseName(session.cwd) : session.workspaceSlug);

@@ -77,7 +77,8 @@ export function setFollowing(isFollowing) {
 function waitForSilence() {
   clearTimeout(watch.silence);
   // A tab that is not seen polls as seldom as the browser lets it.
-  if (watch.isFollowing && document.visibilityState === "visible") watch.silence = setTimeout(() => setAnswers(false), SILENCE_MS);
+  if (watch.isFollowing && document.visibilityState === "visible")
+    watch.silence = setTimeout(() => setAnswers(false), SILENCE_MS);
 }
 
 /** @param {boolean} answers */
@@ -91,7 +92,11 @@ function setAnswers(answers) {
 /** Asks the host whether it is there. Returns false if it does not answer in time. */
 export async function probeHost() {
   try {
-    await fetch(routeUrl("healthz"), { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(ANSWER_MS) });
+    await fetch(routeUrl("healthz"), {
+      cache: "no-store",
+      credentials: "omit",
+      signal: AbortSignal.timeout(ANSWER_MS),
+    });
     noteHeard();
     return true;
   } catch {
@@ -121,4 +126,6 @@ document.addEventListener("visibilitychange", () => {
   if (watch.isFollowing && document.visibilityState === "visible") checkHost();
 });
 addEventListener("offline", () => setAnswers(false));
-addEventListener("online", () => { if (!watch.answers) probeHost(); });
+addEventListener("online", () => {
+  if (!watch.answers) probeHost();
+});

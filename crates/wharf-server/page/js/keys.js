@@ -25,7 +25,8 @@ export function startKeys(setPalette) {
     }
     const target = /** @type {HTMLElement} */ (event.target);
     const inField = target.closest?.("input, textarea, select, [contenteditable]");
-    if (event.key === "Escape" && inField && !target.closest("dialog")) return document.getElementById("transcript")?.focus();
+    if (event.key === "Escape" && inField && !target.closest("dialog"))
+      return document.getElementById("transcript")?.focus();
     if (withControl || event.altKey || inField || target.closest?.("dialog") || storage.load("keys") === "off") return;
     /** @type {Record<string, () => void>} */
     const actions = {

@@ -6,11 +6,34 @@ import { appendText, OddFinder } from "./text.js";
 
 /** @type {Record<number, string>} */
 const TAGS = {
-  [smd.PARAGRAPH]: "p", [smd.HEADING_1]: "h3", [smd.HEADING_2]: "h4", [smd.HEADING_3]: "h5", [smd.HEADING_4]: "h6", [smd.HEADING_5]: "h6",
-  [smd.HEADING_6]: "h6", [smd.CODE_INLINE]: "code", [smd.ITALIC_AST]: "em", [smd.ITALIC_UND]: "em", [smd.STRONG_AST]: "strong",
-  [smd.STRONG_UND]: "strong", [smd.STRIKE]: "s", [smd.LINK]: "a", [smd.RAW_URL]: "a", [smd.IMAGE]: "a", [smd.BLOCKQUOTE]: "blockquote",
-  [smd.LINE_BREAK]: "br", [smd.RULE]: "hr", [smd.LIST_UNORDERED]: "ul", [smd.LIST_ORDERED]: "ol", [smd.LIST_ITEM]: "li", [smd.TABLE]: "table",
-  [smd.TABLE_ROW]: "tr", [smd.TABLE_CELL]: "td", [smd.EQUATION_BLOCK]: "code", [smd.EQUATION_INLINE]: "code", [smd.CHECKBOX]: "span",
+  [smd.PARAGRAPH]: "p",
+  [smd.HEADING_1]: "h3",
+  [smd.HEADING_2]: "h4",
+  [smd.HEADING_3]: "h5",
+  [smd.HEADING_4]: "h6",
+  [smd.HEADING_5]: "h6",
+  [smd.HEADING_6]: "h6",
+  [smd.CODE_INLINE]: "code",
+  [smd.ITALIC_AST]: "em",
+  [smd.ITALIC_UND]: "em",
+  [smd.STRONG_AST]: "strong",
+  [smd.STRONG_UND]: "strong",
+  [smd.STRIKE]: "s",
+  [smd.LINK]: "a",
+  [smd.RAW_URL]: "a",
+  [smd.IMAGE]: "a",
+  [smd.BLOCKQUOTE]: "blockquote",
+  [smd.LINE_BREAK]: "br",
+  [smd.RULE]: "hr",
+  [smd.LIST_UNORDERED]: "ul",
+  [smd.LIST_ORDERED]: "ol",
+  [smd.LIST_ITEM]: "li",
+  [smd.TABLE]: "table",
+  [smd.TABLE_ROW]: "tr",
+  [smd.TABLE_CELL]: "td",
+  [smd.EQUATION_BLOCK]: "code",
+  [smd.EQUATION_INLINE]: "code",
+  [smd.CHECKBOX]: "span",
 };
 
 /** Returns the address if a person may follow it. @param {string} text */
@@ -44,7 +67,8 @@ export class MarkdownView {
       add_token: (/** @type {null} */ _, /** @type {number} */ type) => this.#open(type),
       end_token: () => this.#close(),
       add_text: (/** @type {null} */ _, /** @type {string} */ text) => appendText(this.#top(), text, this.finder),
-      set_attr: (/** @type {null} */ _, /** @type {number} */ type, /** @type {string} */ value) => this.#setAttribute(type, value),
+      set_attr: (/** @type {null} */ _, /** @type {number} */ type, /** @type {string} */ value) =>
+        this.#setAttribute(type, value),
     });
   }
 

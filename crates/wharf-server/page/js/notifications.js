@@ -20,17 +20,20 @@ const known = new Map();
 let primed = false;
 
 /** True if this page may show system notifications. */
-export const isAllowed = () => "Notification" in window && Notification.permission === "granted" && storage.load("notify") !== "off";
+export const isAllowed = () =>
+  "Notification" in window && Notification.permission === "granted" && storage.load("notify") !== "off";
 
 /** Returns the registration of the service worker, if the browser has one here. */
 export async function registerWorker() {
   if (!("serviceWorker" in navigator) || !isSecureContext) return null;
   const address = routeUrl("sw.js");
   // The browser takes the address of a script only from a policy that the page has declared.
-  const policy = /** @type {any} */ (window).trustedTypes?.createPolicy("wharf-worker", { createScriptURL: (/** @type {string} */ text) => {
-    if (text !== address) throw new TypeError("not the page's own worker");
-    return text;
-  } });
+  const policy = /** @type {any} */ (window).trustedTypes?.createPolicy("wharf-worker", {
+    createScriptURL: (/** @type {string} */ text) => {
+      if (text !== address) throw new TypeError("not the page's own worker");
+      return text;
+    },
+  });
   return navigator.serviceWorker.register(policy ? policy.createScriptURL(address) : address).catch(() => null);
 }
 
@@ -39,7 +42,10 @@ export function startNotifications() {
   onChange(() => {
     if (!app.listed) return;
     const waiting = [...app.sessions.values()].filter(needsPerson).length;
-    const title = app.route.id && app.sessions.get(app.route.id) ? `${plainText(titleOf(app.sessions.get(app.route.id)))} · Wharf` : "Wharf";
+    const title =
+      app.route.id && app.sessions.get(app.route.id)
+        ? `${plainText(titleOf(app.sessions.get(app.route.id)))} · Wharf`
+        : "Wharf";
     const text = waiting ? `(${waiting}) ${title}` : title;
     if (document.title !== text) {
       document.title = text;
@@ -55,7 +61,12 @@ export function startNotifications() {
 function noteSession(session) {
   const [state, row] = [stateOf(session), session.attention?.row ?? null];
   const before = known.get(session.id);
-  const workingSince = state === "working" ? (before?.state === "working" ? before.workingSince : Date.now()) : before?.workingSince ?? 0;
+  const workingSince =
+    state === "working"
+      ? before?.state === "working"
+        ? before.workingSince
+        : Date.now()
+      : (before?.workingSince ?? 0);
   const entry = { state, row, workingSince, toldAt: before?.toldAt ?? 0 };
   known.set(session.id, entry);
   if (!primed || !before || (before.state === state && before.row === row)) return;
@@ -68,7 +79,10 @@ function noteSession(session) {
   // A person who looks at this page needs no system notification.
   if (!isAllowed() || (document.hasFocus() && document.visibilityState === "visible")) return;
   entry.toldAt = Date.now();
-  closed.then(() => showNotification(session), () => showNotification(session));
+  closed.then(
+    () => showNotification(session),
+    () => showNotification(session),
+  );
 }
 
 /** @type {Record<string, string>} */
@@ -77,9 +91,18 @@ const REASONS = { needs_answer: "asks", failed: "failed", finished: "finished" }
 /** @param {any} session */
 async function showNotification(session) {
   const registration = await navigator.serviceWorker?.getRegistration(routeUrl(""));
-  const body = `${REASONS[stateOf(session)]}${session.attention?.text ? `: ${plainText(session.attention.text)}` : ""}`.slice(0, CONTENT_CHARS);
+  const body =
+    `${REASONS[stateOf(session)]}${session.attention?.text ? `: ${plainText(session.attention.text)}` : ""}`.slice(
+      0,
+      CONTENT_CHARS,
+    );
   const target = sessionLink(session.id, session.attention?.row ?? undefined);
-  const options = { body, tag: session.id, icon: new URL("../icons/icon-192.png", import.meta.url).href, data: { target } };
+  const options = {
+    body,
+    tag: session.id,
+    icon: new URL("../icons/icon-192.png", import.meta.url).href,
+    data: { target },
+  };
   const title = `${placeOf(session)} · ${plainText(titleOf(session))}`;
   if (registration?.active) return registration.showNotification(title, options).catch(() => {});
   try {
@@ -113,7 +136,10 @@ export async function subscribePush() {
   const registration = await navigator.serviceWorker?.getRegistration(routeUrl(""));
   if (!registration?.pushManager) return false;
   const { publicKey } = await api.get("push");
-  const subscription = await registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: publicKey });
+  const subscription = await registration.pushManager.subscribe({
+    userVisibleOnly: true,
+    applicationServerKey: publicKey,
+  });
   await api.call("PUT", "push", { body: subscription.toJSON() });
   return true;
 }

@@ -56,7 +56,11 @@ export function sendLater(prompt) {
   const isSame = before && before.text === prompt.text && !prompt.images.length;
   const body = prompt.images.length ? null : { prompt: buildPrompt(prompt.text, [], prompt.files), queue: true };
   returned.delete(prompt.session);
-  add(isSame && before.body ? { ...before, isTakenBack: false } : { ...prompt, key: api.randomText(), at: Date.now(), body });
+  add(
+    isSame && before.body
+      ? { ...before, isTakenBack: false }
+      : { ...prompt, key: api.randomText(), at: Date.now(), body },
+  );
 }
 
 /** @param {OutgoingPrompt} prompt */
@@ -194,12 +198,18 @@ async function sendOnce(prompt) {
     const uploads = [];
     for (const image of prompt.images) {
       const path = `sessions/${prompt.session}/uploads${api.toQuery({ name: image.name })}`;
-      uploads.push(await api.call("POST", path, { raw: image.blob, headers: { "Content-Type": image.blob.type || "application/octet-stream" } }));
+      uploads.push(
+        await api.call("POST", path, {
+          raw: image.blob,
+          headers: { "Content-Type": image.blob.type || "application/octet-stream" },
+        }),
+      );
     }
     prompt.body = { prompt: buildPrompt(prompt.text, uploads, prompt.files), queue: true };
     if (!prompt.isTakenBack) keep(prompt);
   }
-  if (!prompt.isTakenBack) await api.post(`sessions/${prompt.session}/prompt`, prompt.body, { "Idempotency-Key": prompt.key });
+  if (!prompt.isTakenBack)
+    await api.post(`sessions/${prompt.session}/prompt`, prompt.body, { "Idempotency-Key": prompt.key });
 }
 
 /** True for a failure of the way to the host: it may have taken the prompt, or not. @param {api.CallError} error */
@@ -223,7 +233,11 @@ export function buildPrompt(text, uploads, files) {
   if (!uploads.length && !named.length) return text;
   return [
     ...(text.trim() ? [{ type: "text", text }] : []),
-    ...named.map((file) => ({ type: "resource_link", uri: file.uri ?? `file://${encodeURI(file.absolute)}`, name: file.path })),
+    ...named.map((file) => ({
+      type: "resource_link",
+      uri: file.uri ?? `file://${encodeURI(file.absolute)}`,
+      name: file.path,
+    })),
     ...uploads.map((upload) => ({ type: "upload", id: upload.id })),
   ];
 }

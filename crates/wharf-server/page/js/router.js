@@ -21,7 +21,8 @@ export function parseRoute(hash) {
 export const sessionLink = (id, row) => `#/s/${encodeURIComponent(id)}${row ? `/r/${encodeURIComponent(row)}` : ""}`;
 
 /** @param {string} id @param {string} [file] */
-export const changesLink = (id, file) => `#/s/${encodeURIComponent(id)}/changes${file ? `?file=${encodeURIComponent(file)}` : ""}`;
+export const changesLink = (id, file) =>
+  `#/s/${encodeURIComponent(id)}/changes${file ? `?file=${encodeURIComponent(file)}` : ""}`;
 
 /** @param {string} hash */
 export function go(hash) {

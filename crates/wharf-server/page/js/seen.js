@@ -10,7 +10,9 @@ const REPORT_INTERVAL_MS = 2000;
 /** @param {import("./transcript.js").Transcript} transcript @param {{ current: boolean }} following */
 export function useSeen(transcript, following) {
   useEffect(() => {
-    let since = 0, lastSent = "", lastAt = 0;
+    let since = 0,
+      lastSent = "",
+      lastAt = 0;
     const isLong = () => since > 0 && Date.now() - since >= LOOK_MS;
     const report = () => {
       const upTo = transcript.position?.replace(/^f\d+\./, "") ?? transcript.asOf;
@@ -24,7 +26,8 @@ export function useSeen(transcript, following) {
       since = 0;
     };
     const look = () => {
-      const looks = document.visibilityState === "visible" && document.hasFocus() && following.current && transcript.loaded;
+      const looks =
+        document.visibilityState === "visible" && document.hasFocus() && following.current && transcript.loaded;
       if (!looks) return leave();
       since ||= Date.now();
       const unread = (transcript.state?.session ?? app.sessions.get(transcript.session))?.attention?.unread;

@@ -41,8 +41,10 @@ async function signInAgain(code) {
 /** Returns a name for this device that a person recognises. */
 function deviceName() {
   const agent = navigator.userAgent;
-  const device = /iPhone|iPad|Android|Macintosh|Windows|CrOS|Linux/.exec(agent)?.[0].replace("Macintosh", "Mac") ?? "device";
-  const browser = /Edg|OPR|Firefox|Chrome|Safari/.exec(agent)?.[0].replace("Edg", "Edge").replace("OPR", "Opera") ?? "browser";
+  const device =
+    /iPhone|iPad|Android|Macintosh|Windows|CrOS|Linux/.exec(agent)?.[0].replace("Macintosh", "Mac") ?? "device";
+  const browser =
+    /Edg|OPR|Firefox|Chrome|Safari/.exec(agent)?.[0].replace("Edg", "Edge").replace("OPR", "Opera") ?? "browser";
   return `${device}, ${browser}${matchMedia("(display-mode: standalone)").matches ? " (installed)" : ""}`;
 }
 
@@ -73,10 +75,13 @@ export function enter() {
   followRoute();
   resumeOutbox();
   changed();
-  api.get("logins").then((list) => {
-    app.me = list.logins.find((/** @type {any} */ login) => login.current) ?? app.me;
-    changed();
-  }, () => {});
+  api.get("logins").then(
+    (list) => {
+      app.me = list.logins.find((/** @type {any} */ login) => login.current) ?? app.me;
+      changed();
+    },
+    () => {},
+  );
 }
 
 /** Signs this device out and forgets what it has kept. */

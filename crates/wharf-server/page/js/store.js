@@ -138,7 +138,8 @@ function makeTranscript(id) {
 function openStream(id) {
   const own = app.transcript;
   return followStream({
-    path: (waitMs) => `sessions/stream${api.toQuery({ rows: id ?? undefined, wait: waitMs === null ? undefined : `${waitMs / 1000}s` })}`,
+    path: (waitMs) =>
+      `sessions/stream${api.toQuery({ rows: id ?? undefined, wait: waitMs === null ? undefined : `${waitMs / 1000}s` })}`,
     headers: () => /** @type {Record<string, string>} */ (own?.position ? { "Last-Event-ID": own.position } : {}),
     onEvent: (event, data, eventId) => {
       if (takeListEvent(event, data)) return changed();
@@ -164,7 +165,8 @@ function openStream(id) {
 
 /** @param {string} event @param {any} data */
 function takeListEvent(event, data) {
-  if (event === "snapshot") app.sessions = new Map(data.sessions.map((/** @type {any} */ session) => [session.id, session]));
+  if (event === "snapshot")
+    app.sessions = new Map(data.sessions.map((/** @type {any} */ session) => [session.id, session]));
   else if (event === "session") app.sessions.set(data.id, data);
   else if (event === "forgotten") app.sessions.delete(data.id);
   else return false;
@@ -204,5 +206,12 @@ export function forgetShown() {
   setFollowing(false);
   current?.stream.close();
   current = null;
-  Object.assign(app, { me: null, sessions: new Map(), listed: false, transcript: null, sessionFault: null, answers: new Map() });
+  Object.assign(app, {
+    me: null,
+    sessions: new Map(),
+    listed: false,
+    transcript: null,
+    sessionFault: null,
+    answers: new Map(),
+  });
 }

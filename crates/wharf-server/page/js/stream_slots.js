@@ -49,5 +49,7 @@ export function freeSlot() {
   }
 }
 
-setInterval(() => { if (holds) takeSlot(); }, REFRESH_MS);
+setInterval(() => {
+  if (holds) takeSlot();
+}, REFRESH_MS);
 addEventListener("pagehide", freeSlot);

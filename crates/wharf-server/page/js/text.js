@@ -5,7 +5,8 @@
  */
 
 /** A quick look, and the list without exceptions. */
-const ODD = /[\0-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\u{13430}-\u{1343f}\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/u;
+const ODD =
+  /[\0-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\u{13430}-\u{1343f}\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/u;
 const ODD_ALL = new RegExp(ODD, "gu");
 
 /**
@@ -13,9 +14,15 @@ const ODD_ALL = new RegExp(ODD, "gu");
  * @type {{ own: RegExp, after: RegExp }[]}
  */
 const ALLOWED = [
-  { own: /[\u200c\u200d]/u, after: /[\u0600-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u18af\ufb50-\ufdff\ufe70-\ufefc\u{11000}-\u{11fff}]/u },
+  {
+    own: /[\u200c\u200d]/u,
+    after: /[\u0600-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u18af\ufb50-\ufdff\ufe70-\ufefc\u{11000}-\u{11fff}]/u,
+  },
   { own: /\u200d/u, after: /[\xa9\xae\u203c-\u2bff\u3030\u303d\u3297\u3299\ufe0f\u{1f000}-\u{1faff}]/u },
-  { own: /[\ufe00-\ufe0f]/u, after: /[#*0-9\xa9\xae\u1000-\u109f\u203c-\u2bff\u3000-\u9fff\uf900-\ufaff\u{1f000}-\u{1faff}\u{20000}-\u{3ffff}]/u },
+  {
+    own: /[\ufe00-\ufe0f]/u,
+    after: /[#*0-9\xa9\xae\u1000-\u109f\u203c-\u2bff\u3000-\u9fff\uf900-\ufaff\u{1f000}-\u{1faff}\u{20000}-\u{3ffff}]/u,
+  },
   { own: /[\u180b-\u180d\u180f]/u, after: /[\u1820-\u18af]/u },
   { own: /[\u{e0100}-\u{e01ef}]/u, after: /[\u3400-\u9fff\uf900-\ufaff\u{20000}-\u{3ffff}]/u },
   { own: /\u2800/u, after: /[\u2800-\u28ff]/u },
@@ -76,7 +83,8 @@ export class OddFinder {
 }
 
 /** @param {string} character */
-const nameOf = (character) => `U+${/** @type {number} */ (character.codePointAt(0)).toString(16).toUpperCase().padStart(4, "0")}`;
+const nameOf = (character) =>
+  `U+${/** @type {number} */ (character.codePointAt(0)).toString(16).toUpperCase().padStart(4, "0")}`;
 
 /** Appends text to a node. @param {Node} node @param {string} text @param {OddFinder} [finder] of a text that comes in pieces */
 export function appendText(node, text, finder = new OddFinder()) {

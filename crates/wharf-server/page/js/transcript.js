@@ -28,7 +28,10 @@ function parseRowId(id) {
 }
 
 /** Appends text to a part: to the end that is shown, if the part is cut. @param {any} part @param {string} text */
-const growPart = (part, text) => (part.cut ? { ...part, cut: { ...part.cut, tail: (part.cut.tail ?? "") + text } } : { ...part, text: part.text + text });
+const growPart = (part, text) =>
+  part.cut
+    ? { ...part, cut: { ...part.cut, tail: (part.cut.tail ?? "") + text } }
+    : { ...part, text: part.text + text };
 
 export class Transcript {
   /** @param {string} session @param {(row: string) => Promise<Row>} readRow */
@@ -129,7 +132,9 @@ export class Transcript {
 
   /** @param {number} place @param {Row} row */
   #setRow(place, row) {
-    this.rows = this.rows.with ? this.rows.with(place, row) : this.rows.map((known, index) => (index === place ? row : known));
+    this.rows = this.rows.with
+      ? this.rows.with(place, row)
+      : this.rows.map((known, index) => (index === place ? row : known));
   }
 
   /** @param {{ id: string, from: number, rev: number, part: number, text: string, changedAt: string }} append */
@@ -146,7 +151,8 @@ export class Transcript {
       return false;
     }
     const parts = known.parts.map((/** @type {any} */ part, /** @type {number} */ index) =>
-      index === append.part ? growPart(part, append.text) : part);
+      index === append.part ? growPart(part, append.text) : part,
+    );
     const row = { ...known, rev: append.rev, changedAt: append.changedAt, parts };
     // The array is changed in place: a view that listens to this row appends nodes, and no other view has to be drawn.
     this.rows[place] = row;

@@ -5,7 +5,12 @@ import * as api from "../api.js";
 import { html } from "../html.js";
 import * as storage from "../storage.js";
 
-const LIBRARIES = [["Preact 11.2.0", "MIT", "preact.txt"], ["htm 3.1.1", "Apache-2.0", "htm.txt"], ["streaming-markdown 0.2.15", "MIT", "streaming-markdown.txt"], ["highlight.js 11.12.0", "BSD-3-Clause", "highlight.js.txt"]];
+const LIBRARIES = [
+  ["Preact 11.2.0", "MIT", "preact.txt"],
+  ["htm 3.1.1", "Apache-2.0", "htm.txt"],
+  ["streaming-markdown 0.2.15", "MIT", "streaming-markdown.txt"],
+  ["highlight.js 11.12.0", "BSD-3-Clause", "highlight.js.txt"],
+];
 
 export function About() {
   const [host, setHost] = useState(/** @type {any} */ (null));

@@ -73,9 +73,12 @@ export function AskAnswers({ session, listed, ask, onAnswered }) {
       setBusy(false);
     }
   };
-  if (ask.form) return html`<div data-settled=${isSettled || undefined}><${AskForm} form=${ask.form} busy=${busy} onAnswer=${answer} /></div>`;
-  return html`<div class="ask-options" data-settled=${isSettled || undefined}>${ask.options.map((/** @type {any} */ option) => html`<button key=${option.optionId} disabled=${busy}
-      class=${option.kind === "allow_once" ? "allow allow-once" : option.kind?.startsWith("allow") ? "allow" : "reject"} onClick=${() => answer({ optionId: option.optionId }, plainText(option.name))}>${plainText(option.name)}</button>`)}
+  if (ask.form)
+    return html`<div data-settled=${isSettled || undefined}><${AskForm} form=${ask.form} busy=${busy} onAnswer=${answer} /></div>`;
+  return html`<div class="ask-options" data-settled=${isSettled || undefined}>${ask.options.map(
+    (/** @type {any} */ option) => html`<button key=${option.optionId} disabled=${busy}
+      class=${option.kind === "allow_once" ? "allow allow-once" : option.kind?.startsWith("allow") ? "allow" : "reject"} onClick=${() => answer({ optionId: option.optionId }, plainText(option.name))}>${plainText(option.name)}</button>`,
+  )}
     ${ask.moreOptions ? html`<p class="faint">${plural(ask.moreOptions, "more option")} in the terminal: wharf answer</p>` : ""}</div>`;
 }
 
@@ -88,7 +91,10 @@ export function AskDock({ transcript, row }) {
   useEffect(() => {
     if (ask && row === ask.id && matchMedia(NARROW).matches) openAskSheet(transcript.session);
   }, [ask?.askId, row]);
-  if (!ask) return missing > 0 ? html`<div class="dock"><button onClick=${() => openAskSheet(transcript.session)}>${plural(missing, "question")} to review</button></div>` : "";
+  if (!ask)
+    return missing > 0
+      ? html`<div class="dock"><button onClick=${() => openAskSheet(transcript.session)}>${plural(missing, "question")} to review</button></div>`
+      : "";
   const count = asks.length + missing > 1 ? html`<span class="faint">1 of ${asks.length + missing}</span>` : "";
   return html`<section class="dock" aria-label="Question of the agent">
     <header class="dock-head"><h2><span class="needs-sign" aria-hidden="true">?</span> ${askTitle(ask.subject)}</h2>${count}
@@ -111,7 +117,10 @@ export function openAskSheet(session) {
 /** The sheet that is open, if one is. */
 export function OpenAskSheet() {
   if (!sheetSession) return "";
-  return html`<${AskSheet} key=${sheetSession} session=${sheetSession} onClose=${() => { sheetSession = null; changed(); }} />`;
+  return html`<${AskSheet} key=${sheetSession} session=${sheetSession} onClose=${() => {
+    sheetSession = null;
+    changed();
+  }} />`;
 }
 
 /** The questions of a session one after the other, read from the host. @param {{ session: string, onClose: () => void }} props */
@@ -128,7 +137,9 @@ function AskSheet({ session, onClose }) {
       const isGone = asks?.length && !answer.asks.some((/** @type {any} */ ask) => ask.askId === asks[0].askId);
       if (isGone && !answeredHere.has(`${asker}/${asks[0].askId}`)) {
         setGone("This question has been answered elsewhere.");
-        setTimeout(() => { if (!closed) next(answer.asks); }, GONE_SHOWN_MS);
+        setTimeout(() => {
+          if (!closed) next(answer.asks);
+        }, GONE_SHOWN_MS);
       } else next(answer.asks);
     });
     const next = (/** @type {any[]} */ list) => {
@@ -136,14 +147,20 @@ function AskSheet({ session, onClose }) {
       setAsks(list);
       if (!list.length) onClose();
     };
-    return () => { closed = true; };
+    return () => {
+      closed = true;
+    };
   }, [count, info?.lastSeq, asker]);
   const ask = asks?.[0];
   const title = ask ? askTitle(ask.subject) : "Question";
   return html`<${Dialog} title=${title} onClose=${onClose} class="sheet">
     ${info ? html`<p class="faint sheet-place">${placeOf(info)} · ${plainText(titleOf(info))}${asks && asks.length > 1 ? ` · 1 of ${asks.length}` : ""}</p>` : ""}
-    ${ask ? html`<div class="sheet-subject"><${AskSubject} subject=${ask.subject ?? { title: ask.toolCall?.title ?? ask.params?.message ?? "" }} /></div>
-      ${gone ? html`<p class="warning" role="alert">${gone}</p>` : html`<${AskAnswers} key=${ask.askId} session=${asker} listed=${session} ask=${{ ...ask, form: toForm(ask) }} onAnswered=${() => setAsks((asks ?? []).slice(1))} />`}` : html`<p class="faint">Loading…</p>`}
+    ${
+      ask
+        ? html`<div class="sheet-subject"><${AskSubject} subject=${ask.subject ?? { title: ask.toolCall?.title ?? ask.params?.message ?? "" }} /></div>
+      ${gone ? html`<p class="warning" role="alert">${gone}</p>` : html`<${AskAnswers} key=${ask.askId} session=${asker} listed=${session} ask=${{ ...ask, form: toForm(ask) }} onAnswered=${() => setAsks((asks ?? []).slice(1))} />`}`
+        : html`<p class="faint">Loading…</p>`
+    }
     ${asks && !ask && !gone ? html`<p class="faint">There is no open question.</p>` : ""}
   <//>`;
 }

@@ -17,10 +17,16 @@ export function Changes({ id, file: wanted }) {
     attempt(api.get(`sessions/${id}/changes`)).then((answer) => answer && setList(answer));
   }, [id, turn]);
   return html`<div class="page changes"><p><a href=${sessionLink(id)}>‹ Back to the session</a></p><h1>Changed files</h1>
-    ${!list ? html`<p class="faint">Loading…</p>` : !list.files.length ? html`<p class="faint">No changes. Changes that an agent makes by a command, without telling of them, are not among these.</p>` : html`
+    ${
+      !list
+        ? html`<p class="faint">Loading…</p>`
+        : !list.files.length
+          ? html`<p class="faint">No changes. Changes that an agent makes by a command, without telling of them, are not among these.</p>`
+          : html`
       <p>${plural(list.total, "file")} <${Counts} ...${list} /></p>
       ${list.files.map((/** @type {any} */ file) => html`<${File} key=${file.path} file=${file} session=${id} isWanted=${file.path === wanted} />`)}
-      <p class="faint">These are the changes that the agent told of. A line that was changed twice counts twice.${list.partial ? " There are more." : ""}</p>`}</div>`;
+      <p class="faint">These are the changes that the agent told of. A line that was changed twice counts twice.${list.partial ? " There are more." : ""}</p>`
+    }</div>`;
 }
 
 /** @param {{ file: any, session: string, isWanted: boolean }} props */
@@ -31,8 +37,21 @@ function File({ file, session, isWanted }) {
   const toggle = async () => {
     setOpen(!open);
     if (open || diffs) return;
-    const rows = await Promise.all(file.rows.slice(0, 10).reverse().map((/** @type {string} */ row) => api.get(`sessions/${session}/rows/${row}`).catch(() => null)));
-    setDiffs(rows.filter(Boolean).flatMap((row) => (row.diffs ?? []).filter((/** @type {any} */ diff) => diff.path === file.path).map((/** @type {any} */ diff) => ({ row: row.id, diff }))));
+    const rows = await Promise.all(
+      file.rows
+        .slice(0, 10)
+        .reverse()
+        .map((/** @type {string} */ row) => api.get(`sessions/${session}/rows/${row}`).catch(() => null)),
+    );
+    setDiffs(
+      rows
+        .filter(Boolean)
+        .flatMap((row) =>
+          (row.diffs ?? [])
+            .filter((/** @type {any} */ diff) => diff.path === file.path)
+            .map((/** @type {any} */ diff) => ({ row: row.id, diff })),
+        ),
+    );
   };
   useEffect(() => {
     if (isWanted) toggle().then(() => frame.current?.scrollIntoView({ block: "nearest" }));

@@ -46,15 +46,28 @@ export function useCompletion({ text, caret, commands, filePath }) {
   useEffect(() => {
     if (!trigger) return setFound(null);
     if (trigger.kind === "command") {
-      const items = commands.filter((command) => command.name.startsWith(trigger.query)).slice(0, 12)
-        .map((command) => ({ text: `/${command.name}${command.hint ? " " : ""}`, hint: plainText(command.description ?? command.hint ?? "") }));
+      const items = commands
+        .filter((command) => command.name.startsWith(trigger.query))
+        .slice(0, 12)
+        .map((command) => ({
+          text: `/${command.name}${command.hint ? " " : ""}`,
+          hint: plainText(command.description ?? command.hint ?? ""),
+        }));
       return setFound(items.length ? { from: 0, to: caret, items } : null);
     }
     let stale = false;
     const timer = setTimeout(async () => {
-      const answer = await findFiles(filePath(trigger.query), () => stale, () => setFound(null));
+      const answer = await findFiles(
+        filePath(trigger.query),
+        () => stale,
+        () => setFound(null),
+      );
       if (stale || !answer) return;
-      const items = answer.files.map((/** @type {any} */ file) => ({ text: `@${file.path} `, hint: file.kind === "directory" ? "directory" : "", file }));
+      const items = answer.files.map((/** @type {any} */ file) => ({
+        text: `@${file.path} `,
+        hint: file.kind === "directory" ? "directory" : "",
+        file,
+      }));
       setFound(items.length ? { from: trigger.from, to: caret, items } : null);
     }, 80);
     return () => {
@@ -67,6 +80,11 @@ export function useCompletion({ text, caret, commands, filePath }) {
 
 /** @param {{ completion: Completion, selected: number, onChoose: (index: number) => void }} props */
 export function CompletionList({ completion, selected, onChoose }) {
-  return html`<ul class="completion" role="listbox" id="completion" aria-label="Completion">${completion.items.map((item, index) => html`<li role="option" id=${`completion-${index}`} aria-selected=${index === selected}
-    onMouseDown=${(/** @type {Event} */ event) => { event.preventDefault(); onChoose(index); }}><span>${plainText(item.text)}</span> <span class="faint">${item.hint}</span></li>`)}</ul>`;
+  return html`<ul class="completion" role="listbox" id="completion" aria-label="Completion">${completion.items.map(
+    (item, index) => html`<li role="option" id=${`completion-${index}`} aria-selected=${index === selected}
+    onMouseDown=${(/** @type {Event} */ event) => {
+      event.preventDefault();
+      onChoose(index);
+    }}><span>${plainText(item.text)}</span> <span class="faint">${item.hint}</span></li>`,
+  )}</ul>`;
 }

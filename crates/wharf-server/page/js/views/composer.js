@@ -49,12 +49,21 @@ export function Composer({ transcript }) {
     setText(value);
     writeDraft(session, value);
   };
-  useEffect(() => takeReturns(session, (prompt) => {
-    change(joinTexts(prompt.text, typed.current));
-    files.current = [...prompt.files, ...files.current];
-    setImages((known) => [...prompt.images, ...known]);
-  }), [session]);
-  const found = useCompletion({ text, caret, commands: settings?.commands ?? [], filePath: (query) => `sessions/${session}/files${api.toQuery({ q: query, limit: 12 })}` });
+  useEffect(
+    () =>
+      takeReturns(session, (prompt) => {
+        change(joinTexts(prompt.text, typed.current));
+        files.current = [...prompt.files, ...files.current];
+        setImages((known) => [...prompt.images, ...known]);
+      }),
+    [session],
+  );
+  const found = useCompletion({
+    text,
+    caret,
+    commands: settings?.commands ?? [],
+    filePath: (query) => `sessions/${session}/files${api.toQuery({ q: query, limit: 12 })}`,
+  });
   const completion = found && dismissed !== text ? found : null;
 
   const choose = (/** @type {number} */ index) => {
@@ -73,10 +82,12 @@ export function Composer({ transcript }) {
     const pictures = [...list].filter((file) => file.type.startsWith("image/"));
     if (!pictures.length) return;
     if (!takesImages) return showMessage("This agent takes no images.");
-    const added = await Promise.all(pictures.map(async (file) => {
-      const blob = await scaleImage(file);
-      return { blob, name: file.name || "image.png", url: URL.createObjectURL(blob) };
-    }));
+    const added = await Promise.all(
+      pictures.map(async (file) => {
+        const blob = await scaleImage(file);
+        return { blob, name: file.name || "image.png", url: URL.createObjectURL(blob) };
+      }),
+    );
     setImages((known) => [...known, ...added]);
   };
 
@@ -126,20 +137,53 @@ export function Composer({ transcript }) {
   if (!mayControl()) return html`<p class="composer faint">You can look at this session, not change it.</p>`;
   const info = transcript.state?.session ?? app.sessions.get(session);
   const running = info && info.turn !== "idle";
-  return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); sendPrompt(); }}
-      onDragOver=${(/** @type {Event} */ event) => event.preventDefault()} onDrop=${(/** @type {DragEvent} */ event) => { event.preventDefault(); addImages(event.dataTransfer?.files ?? []); }}>
+  return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => {
+    event.preventDefault();
+    sendPrompt();
+  }}
+      onDragOver=${(/** @type {Event} */ event) => event.preventDefault()} onDrop=${(
+        /** @type {DragEvent} */ event,
+      ) => {
+        event.preventDefault();
+        addImages(event.dataTransfer?.files ?? []);
+      }}>
     ${completion ? html`<${CompletionList} completion=${completion} selected=${Math.min(selected, completion.items.length - 1)} onChoose=${choose} />` : ""}
-    ${images.length ? html`<div class="attachments">${images.map((image) => html`<span class="attachment">${image.blob.type.startsWith("image/") ? html`<img src=${image.url} alt=${image.name} />` : image.name}
-      <button type="button" class="icon-button" aria-label=${`Remove ${image.name}`} onClick=${() => setImages(images.filter((other) => other !== image))}><${Icon} name="close" /></button></span>`)}</div>` : ""}
+    ${
+      images.length
+        ? html`<div class="attachments">${images.map(
+            (
+              image,
+            ) => html`<span class="attachment">${image.blob.type.startsWith("image/") ? html`<img src=${image.url} alt=${image.name} />` : image.name}
+      <button type="button" class="icon-button" aria-label=${`Remove ${image.name}`} onClick=${() => setImages(images.filter((other) => other !== image))}><${Icon} name="close" /></button></span>`,
+          )}</div>`
+        : ""
+    }
     ${isConnected() ? "" : html`<p class="warning">Your text is kept; what you send is sent once, when the host answers.</p>`}
     <div class="composer-line">
-      ${takesImages ? html`<label class="icon-button attach" title="Add an image"><${Icon} name="image" /><span class="hidden-text">Add an image</span><input type="file" accept="image/*" multiple class="hidden-text"
-        onChange=${(/** @type {any} */ event) => { addImages(event.target.files); event.target.value = ""; }} /></label>` : ""}
+      ${
+        takesImages
+          ? html`<label class="icon-button attach" title="Add an image"><${Icon} name="image" /><span class="hidden-text">Add an image</span><input type="file" accept="image/*" multiple class="hidden-text"
+        onChange=${(/** @type {any} */ event) => {
+          addImages(event.target.files);
+          event.target.value = "";
+        }} /></label>`
+          : ""
+      }
       <textarea ref=${field} id="composer" rows="1" placeholder="Message" aria-label="Message to the agent" aria-controls=${completion ? "completion" : undefined}
         aria-activedescendant=${completion ? `completion-${selected}` : undefined} value=${text}
-        onInput=${(/** @type {any} */ event) => { change(event.target.value); setCaret(event.target.selectionStart); setSelected(0); }}
+        onInput=${(/** @type {any} */ event) => {
+          change(event.target.value);
+          setCaret(event.target.selectionStart);
+          setSelected(0);
+        }}
         onSelect=${(/** @type {any} */ event) => setCaret(event.target.selectionStart)}
-        onPaste=${(/** @type {ClipboardEvent} */ event) => { const pasted = event.clipboardData?.files; if (pasted?.length) { event.preventDefault(); addImages(pasted); } }}
+        onPaste=${(/** @type {ClipboardEvent} */ event) => {
+          const pasted = event.clipboardData?.files;
+          if (pasted?.length) {
+            event.preventDefault();
+            addImages(pasted);
+          }
+        }}
         onKeyDown=${onKeyDown}></textarea>
       ${running ? html`<${StopButton} session=${session} />` : ""}
       <button type="submit" class="send" disabled=${!text.trim() && !images.length} title=${running ? "Put into the queue" : "Send"}>${running ? "Queue" : "Send"}</button>

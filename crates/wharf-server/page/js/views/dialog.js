@@ -17,8 +17,13 @@ export function Dialog({ title, onClose, children, class: name, heading }) {
       if (before instanceof HTMLElement && before.isConnected) before.focus();
     };
   }, []);
-  return html`<dialog ref=${ref} class=${name ?? ""} aria-label=${title} onCancel=${(/** @type {Event} */ event) => { event.preventDefault(); onClose(); }}
-      onClick=${(/** @type {MouseEvent} */ event) => { if (event.target === ref.current) onClose(); }}>
+  return html`<dialog ref=${ref} class=${name ?? ""} aria-label=${title} onCancel=${(/** @type {Event} */ event) => {
+    event.preventDefault();
+    onClose();
+  }}
+      onClick=${(/** @type {MouseEvent} */ event) => {
+        if (event.target === ref.current) onClose();
+      }}>
     <div class="dialog-body">
       <header class="dialog-head"><h2 tabindex="-1" data-first=${heading === false ? undefined : true}>${title}</h2>
         <button class="icon-button" aria-label="Close" onClick=${onClose}><${Icon} name="close" /></button></header>

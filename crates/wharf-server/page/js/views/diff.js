@@ -11,7 +11,11 @@ export function Counts({ added, removed }) {
 /** @type {Record<string, string>} */
 const CHANGE_WORDS = { create: "new file", delete: "deleted" };
 /** @type {Record<string, { name: string, word: string }>} */
-const LINE_KINDS = { "+": { name: "added", word: "added: " }, "-": { name: "removed", word: "removed: " }, " ": { name: "", word: "" } };
+const LINE_KINDS = {
+  "+": { name: "added", word: "added: " },
+  "-": { name: "removed", word: "removed: " },
+  " ": { name: "", word: "" },
+};
 
 /** @param {{ diff: any }} props */
 export function Diff({ diff }) {
@@ -27,13 +31,15 @@ export function Diff({ diff }) {
 /** @param {{ hunk: any, first: boolean }} props */
 function Hunk({ hunk, first }) {
   let [old, now] = [hunk.old?.[0], hunk.new?.[0]];
-  return html`${first ? "" : html`<div class="hunk-gap" aria-hidden="true">⋯</div>`}${hunk.lines.map((/** @type {string} */ line) => {
-    const sign = line[0] ?? " ";
-    const kind = LINE_KINDS[sign] ?? LINE_KINDS[" "];
-    const numbers = hunk.old ? [sign === "+" ? "" : old++, sign === "-" ? "" : now++] : null;
-    return html`<div class=${`line ${kind.name}`}>
+  return html`${first ? "" : html`<div class="hunk-gap" aria-hidden="true">⋯</div>`}${hunk.lines.map(
+    (/** @type {string} */ line) => {
+      const sign = line[0] ?? " ";
+      const kind = LINE_KINDS[sign] ?? LINE_KINDS[" "];
+      const numbers = hunk.old ? [sign === "+" ? "" : old++, sign === "-" ? "" : now++] : null;
+      return html`<div class=${`line ${kind.name}`}>
       ${numbers ? html`<span class="number" aria-hidden="true">${numbers[0]}</span><span class="number" aria-hidden="true">${numbers[1]}</span>` : ""}
       <span class="sign" aria-hidden="true">${sign}</span><span class="hidden-text">${kind.word}</span><span class="code">${plainText(line.slice(1))}</span>
     </div>`;
-  })}`;
+    },
+  )}`;
 }

@@ -13,7 +13,12 @@ import { compareRows } from "../transcript.js";
 import { copyText, PlainText } from "./parts.js";
 
 /** @type {Record<string, string>} */
-const HEADINGS = { limit: "The agent has reached a limit", start: "The agent did not start", crash: "The agent ended", error: "The turn failed" };
+const HEADINGS = {
+  limit: "The agent has reached a limit",
+  start: "The agent did not start",
+  crash: "The agent ended",
+  error: "The turn failed",
+};
 
 /** @param {{ row: any, transcript: import("../transcript.js").Transcript }} props */
 export function FailureCard({ row, transcript }) {
@@ -22,7 +27,9 @@ export function FailureCard({ row, transcript }) {
   const info = transcript.state?.session ?? app.sessions.get(transcript.session);
   const adapter = info?.adapterSlug ?? "";
   const kind = failureOf(row) ?? "error";
-  const isLast = !transcript.rows.some((other) => ["prompt", "turn_end"].includes(other.kind) && other !== row && compareRows(other.id, row.id) > 0);
+  const isLast = !transcript.rows.some(
+    (other) => ["prompt", "turn_end"].includes(other.kind) && other !== row && compareRows(other.id, row.id) > 0,
+  );
   const retry = async () => {
     setBusy(true);
     await attempt(tryAgain(row, transcript, info));
@@ -60,7 +67,12 @@ async function tryAgain(row, transcript, known) {
   }
   const isPlain = !prompt?.images.length && !prompt?.files.length;
   const label = info.label ? { label: info.label, onLabel: "take" } : {};
-  const body = { adapter: info.adapterSlug, cwd: info.cwd, ...label, ...(isPlain && prompt?.text.trim() ? { prompt: prompt.text } : {}) };
+  const body = {
+    adapter: info.adapterSlug,
+    cwd: info.cwd,
+    ...label,
+    ...(isPlain && prompt?.text.trim() ? { prompt: prompt.text } : {}),
+  };
   // Two taps start one session.
   const headers = { "Idempotency-Key": `again-${session}-${row.id}`, ...(isPlain ? { Prefer: "respond-async" } : {}) };
   const made = await api.post("sessions/agent", body, headers);
@@ -68,7 +80,8 @@ async function tryAgain(row, transcript, known) {
   if (prompt && (!isPlain || (prompt.text.trim() && !made.promptId))) sendLater({ session: made.id, ...prompt });
   // The new session has all that was in one whose agent never ran. Another one keeps its history, and the label is the new one's.
   const change = info.agentSessionId ? { label: null } : { archived: true };
-  if (!info.agentSessionId || info.label) await api.call("PATCH", `sessions/${session}`, { body: change }).catch(() => {});
+  if (!info.agentSessionId || info.label)
+    await api.call("PATCH", `sessions/${session}`, { body: change }).catch(() => {});
   go(sessionLink(made.id));
 }
 
@@ -95,7 +108,7 @@ async function readPrompt(session, turn) {
 /** Returns a text that is too large for one answer. @param {string} session @param {any} cut */
 async function readCutText(session, cut) {
   let text = "";
-  for (let next = 0; next !== null; ) {
+  for (let next = 0; next !== null;) {
     const page = await api.get(`sessions/${session}/${cut.whole}&offset=${next}`);
     text += page.text;
     next = page.next ?? null;
@@ -104,7 +117,11 @@ async function readCutText(session, cut) {
 }
 
 /** The first bytes of sounds, whose type the host does not tell. */
-const SOUNDS = [["RIFF", "audio/wav"], ["OggS", "audio/ogg"], ["fLaC", "audio/flac"]];
+const SOUNDS = [
+  ["RIFF", "audio/wav"],
+  ["OggS", "audio/ogg"],
+  ["fLaC", "audio/flac"],
+];
 
 /** Returns the bytes of a part, with a name that an upload may have. @param {string} session @param {any} part */
 async function readBlob(session, part) {

@@ -8,18 +8,27 @@ import { plainText } from "../text.js";
 /** @param {{ form: any, busy: boolean, onAnswer: (body: any) => void }} props */
 export function AskForm({ form, busy, onAnswer }) {
   const properties = Object.entries(form.schema?.properties ?? {});
-  const [values, setValues] = useState(() => Object.fromEntries(properties.map(([name, field]) => [name, /** @type {any} */ (field).default])));
+  const [values, setValues] = useState(() =>
+    Object.fromEntries(properties.map(([name, field]) => [name, /** @type {any} */ (field).default])),
+  );
   const required = new Set(form.schema?.required ?? []);
   const link = form.url ? safeLink(form.url) : null;
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    const content = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined && value !== ""));
+    const content = Object.fromEntries(
+      Object.entries(values).filter(([, value]) => value !== undefined && value !== ""),
+    );
     onAnswer({ action: "accept", content });
   };
   return html`<form class="ask-form" onSubmit=${submit}>
     ${link ? html`<p><a href=${link} target="_blank" rel="noopener noreferrer">${link}</a></p>` : ""}
-    ${properties.map(([name, field]) => html`<${Field} key=${name} name=${name} field=${field} required=${required.has(name)} value=${values[name]}
-      onChange=${(/** @type {any} */ value) => setValues({ ...values, [name]: value })} />`)}
+    ${properties.map(
+      ([
+        name,
+        field,
+      ]) => html`<${Field} key=${name} name=${name} field=${field} required=${required.has(name)} value=${values[name]}
+      onChange=${(/** @type {any} */ value) => setValues({ ...values, [name]: value })} />`,
+    )}
     <div class="ask-options"><button class="allow allow-once" type="submit" disabled=${busy}>Send</button>
       <button class="reject" type="button" disabled=${busy} onClick=${() => onAnswer({ action: "decline" })}>Decline</button></div>
   </form>`;
@@ -28,8 +37,11 @@ export function AskForm({ form, busy, onAnswer }) {
 /** @param {{ name: string, field: any, required: boolean, value: any, onChange: (value: any) => void }} props */
 function Field({ name, field, required, value, onChange }) {
   const label = plainText(field.title ?? name);
-  const choices = field.enum?.map((/** @type {string} */ word, /** @type {number} */ index) => ({ value: word, name: field.enumNames?.[index] ?? word })) ??
-    field.oneOf?.map((/** @type {any} */ one) => ({ value: one.const, name: one.title ?? one.const }));
+  const choices =
+    field.enum?.map((/** @type {string} */ word, /** @type {number} */ index) => ({
+      value: word,
+      name: field.enumNames?.[index] ?? word,
+    })) ?? field.oneOf?.map((/** @type {any} */ one) => ({ value: one.const, name: one.title ?? one.const }));
   const hint = field.description ? html`<span class="faint">${plainText(field.description)}</span>` : "";
   if (field.type === "boolean") {
     return html`<label class="check"><input type="checkbox" checked=${Boolean(value)} onChange=${(/** @type {any} */ event) => onChange(event.target.checked)} /> ${label} ${hint}</label>`;

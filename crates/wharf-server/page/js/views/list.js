@@ -27,10 +27,15 @@ export function SessionList() {
   }, []);
   let groups = groupSessions(app.sessions.values(), app.answers);
   if (Date.now() - touchedAt.current < HOLD_ORDER_MS && held.current) {
-    groups = held.current.map((group) => ({ ...group, sessions: group.sessions.map((session) => app.sessions.get(session.id)).filter(Boolean) }));
+    groups = held.current.map((group) => ({
+      ...group,
+      sessions: group.sessions.map((session) => app.sessions.get(session.id)).filter(Boolean),
+    }));
     setTimeout(() => redraw((count) => count + 1), HOLD_ORDER_MS);
   } else held.current = groups;
-  return html`<nav class="list" aria-label="Sessions" onPointerDown=${() => { touchedAt.current = Date.now(); }}>
+  return html`<nav class="list" aria-label="Sessions" onPointerDown=${() => {
+    touchedAt.current = Date.now();
+  }}>
     ${app.listed ? "" : html`<p class="faint list-note" aria-busy="true">Loading…</p>`}
     ${app.listed && !groups.length ? html`<p class="faint list-note">No sessions yet.</p>` : ""}
     ${groups.map((group) => html`<${Group} key=${group.key} group=${group} />`)}
@@ -44,8 +49,12 @@ function Group({ group }) {
   const nested = nestChildren(group.sessions);
   const shown = all ? nested : nested.slice(0, SHOWN_PER_GROUP);
   return html`<section class=${`group group-${group.key === "needs" ? "needs" : "place"}`}><h2><button class="group-head" aria-expanded=${open} title=${group.hint} onClick=${() => setOpen(!open)}>${plainText(group.title)} <span class="group-count">${group.sessions.length}</span></button></h2>
-    ${open ? html`<ul>${shown.map(({ session, depth }) => html`<${Item} key=${session.id} session=${session} depth=${depth} withPlace=${group.key === "needs" || group.key === "archived"} />`)}</ul>
-      ${nested.length > shown.length ? html`<button class="quiet" onClick=${() => setAll(true)}>${nested.length - shown.length} more</button>` : ""}` : ""}</section>`;
+    ${
+      open
+        ? html`<ul>${shown.map(({ session, depth }) => html`<${Item} key=${session.id} session=${session} depth=${depth} withPlace=${group.key === "needs" || group.key === "archived"} />`)}</ul>
+      ${nested.length > shown.length ? html`<button class="quiet" onClick=${() => setAll(true)}>${nested.length - shown.length} more</button>` : ""}`
+        : ""
+    }</section>`;
 }
 
 /** @param {{ session: any, depth: number, withPlace: boolean }} props */
@@ -53,7 +62,10 @@ function Item({ session, depth, withPlace }) {
   const sign = signOf(session);
   const attention = session.attention ?? {};
   const answer = app.answers.get(session.id);
-  const line = answer ?? describeAttention(session) ?? (attention.state === "working" && attention.why === "starting" ? "starting" : session.message ?? "");
+  const line =
+    answer ??
+    describeAttention(session) ??
+    (attention.state === "working" && attention.why === "starting" ? "starting" : (session.message ?? ""));
   const isCurrent = app.route.id === session.id;
   const asks = attention.state === "needs_answer" && !answer;
   return html`<li class=${`item state-${answer ? "answered" : sign.state}${isCurrent ? " current" : ""}${depth ? " child" : ""}`} data-depth=${depth || undefined}>

@@ -8,12 +8,20 @@ import * as storage from "../storage.js";
 import { app } from "../store.js";
 
 /** @param {any} session */
-const hasWorkedLong = (session) => stateOf(session) === "working" && session.attention.why !== "starting" && Date.now() - Date.parse(session.attention.since) >= MIN_TURN_MS;
+const hasWorkedLong = (session) =>
+  stateOf(session) === "working" &&
+  session.attention.why !== "starting" &&
+  Date.now() - Date.parse(session.attention.since) >= MIN_TURN_MS;
 
 export function NotificationOffer() {
   // The browser is asked once: its answer takes as long as drawing the list.
-  const [isPossible, setPossible] = useState(() => "Notification" in window && isSecureContext && Notification.permission === "default" && !storage.load("offered"));
-  const wanted = isPossible && [...app.sessions.values()].some((session) => stateOf(session) === "needs_answer" || hasWorkedLong(session));
+  const [isPossible, setPossible] = useState(
+    () =>
+      "Notification" in window && isSecureContext && Notification.permission === "default" && !storage.load("offered"),
+  );
+  const wanted =
+    isPossible &&
+    [...app.sessions.values()].some((session) => stateOf(session) === "needs_answer" || hasWorkedLong(session));
   if (!wanted) return "";
   const decide = async (/** @type {boolean} */ yes) => {
     storage.save("offered", "1");

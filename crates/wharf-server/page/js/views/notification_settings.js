@@ -15,7 +15,8 @@ export function NotificationSettings() {
   const possible = "Notification" in window && isSecureContext;
   const switchOn = async () => {
     const outcome = await allowNotifications();
-    if (outcome === "denied") showMessage("The browser does not allow notifications of this page. Its settings for this site can change that.");
+    if (outcome === "denied")
+      showMessage("The browser does not allow notifications of this page. Its settings for this site can change that.");
     await load();
     redraw((count) => count + 1);
   };
@@ -33,6 +34,10 @@ export function NotificationSettings() {
     ${!isSecureContext ? html`<p class="warning">This page came over plain HTTP from another machine, and browsers allow no notifications there. Use TLS or a tunnel, or <code>[notify]</code> in the configuration of the host.</p>` : ""}
     ${possible ? html`<p>${isAllowed() ? html`On. <button onClick=${switchOff}>Switch off</button>` : html`<button onClick=${switchOn}>Tell me when a session needs me</button>`}</p>` : isSecureContext ? html`<p class="faint">This browser shows no notifications of pages. On an iPhone, install the page first: Share, Add to Home Screen.</p>` : ""}
     ${isAllowed() && push ? html`<p class="faint">${push.subscribed ? "Also while the page is closed, by the push service of this browser." : html`Only while the page is open. <button class="quiet" onClick=${() => attempt(subscribePush()).then(load)}>Also while it is closed</button>`}</p>` : ""}
-    ${push?.subscribed ? html`<p><button onClick=${test}>Send a test</button> ${push.lastDelivery ? html`<span class="faint">Last: ${push.lastDelivery.ok ? "delivered" : push.lastDelivery.detail}, ${age(push.lastDelivery.at)}</span>` : ""}</p>
-      <p class="faint">Push messages are encrypted for this device. The push service sees when one is sent, not what it says.</p>` : ""}`;
+    ${
+      push?.subscribed
+        ? html`<p><button onClick=${test}>Send a test</button> ${push.lastDelivery ? html`<span class="faint">Last: ${push.lastDelivery.ok ? "delivered" : push.lastDelivery.detail}, ${age(push.lastDelivery.at)}</span>` : ""}</p>
+      <p class="faint">Push messages are encrypted for this device. The push service sees when one is sent, not what it says.</p>`
+        : ""
+    }`;
 }

@@ -22,10 +22,12 @@ export function Outbox({ session }) {
     return () => clearTimeout(timer);
   }, [next, now]);
   if (!prompts.length) return "";
-  return html`<section class="outbox" aria-label="On the way">${prompts.map((prompt) => html`<div class="prompt outgoing" key=${prompt.key}>
+  return html`<section class="outbox" aria-label="On the way">${prompts.map(
+    (prompt) => html`<div class="prompt outgoing" key=${prompt.key}>
     <h3 class="row-head"><span>You</span> <span class="faint" role="status">· ${isConnected() ? "sending…" : "sending… the host does not answer"}</span>
       ${isConnected() && !isSlow(prompt) ? "" : html`<button class="quiet take-back" onClick=${() => takeBack(prompt)}>Take back</button>`}</h3>
-    <${PlainText} text=${prompt.text} />${prompt.images.length ? html`<p class="faint">${plural(prompt.images.length, isPictures(prompt.images) ? "image" : "file")}</p>` : ""}</div>`)}</section>`;
+    <${PlainText} text=${prompt.text} />${prompt.images.length ? html`<p class="faint">${plural(prompt.images.length, isPictures(prompt.images) ? "image" : "file")}</p>` : ""}</div>`,
+  )}</section>`;
 }
 
 /** @param {{ blob: Blob }[]} files */

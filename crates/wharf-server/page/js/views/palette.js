@@ -9,7 +9,12 @@ import { app } from "../store.js";
 import { plainText } from "../text.js";
 import { Dialog } from "./dialog.js";
 
-const COMMANDS = [["New session", "#/new"], ["Search all sessions", "#/search"], ["Devices and notifications", "#/devices"], ["About and keys", "#/about"]];
+const COMMANDS = [
+  ["New session", "#/new"],
+  ["Search all sessions", "#/search"],
+  ["Devices and notifications", "#/devices"],
+  ["About and keys", "#/about"],
+];
 const MAX_SHOWN = 12;
 
 /** @param {{ onClose: () => void }} props */
@@ -19,9 +24,15 @@ export function Palette({ onClose }) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const sessions = groupSessions(app.sessions.values()).flatMap((group) => group.sessions);
   const entries = [
-    ...sessions.map((session) => ({ name: plainText(titleOf(session)), hint: `${placeOf(session)} · ${signOf(session).word}`, target: sessionLink(session.id) })),
+    ...sessions.map((session) => ({
+      name: plainText(titleOf(session)),
+      hint: `${placeOf(session)} · ${signOf(session).word}`,
+      target: sessionLink(session.id),
+    })),
     ...COMMANDS.map(([name, target]) => ({ name, hint: "", target })),
-  ].filter((entry) => words.every((word) => `${entry.name} ${entry.hint}`.toLowerCase().includes(word))).slice(0, MAX_SHOWN);
+  ]
+    .filter((entry) => words.every((word) => `${entry.name} ${entry.hint}`.toLowerCase().includes(word)))
+    .slice(0, MAX_SHOWN);
   const choose = (/** @type {number} */ index) => {
     const entry = entries[index];
     if (!entry) return;
@@ -35,6 +46,11 @@ export function Palette({ onClose }) {
     } else if (event.key === "Enter") choose(selected);
   };
   return html`<${Dialog} title="Go to" onClose=${onClose} class="palette" heading=${false}>
-    <input data-first type="search" aria-label="Session or command" placeholder="Session or command" value=${text} onKeyDown=${onKeyDown} onInput=${(/** @type {any} */ event) => { setText(event.target.value); setSelected(0); }} />
+    <input data-first type="search" aria-label="Session or command" placeholder="Session or command" value=${text} onKeyDown=${onKeyDown} onInput=${(
+      /** @type {any} */ event,
+    ) => {
+      setText(event.target.value);
+      setSelected(0);
+    }} />
     <ul class="palette-list">${entries.map((entry, index) => html`<li><button class=${index === selected ? "current" : ""} onClick=${() => choose(index)}>${entry.name} <span class="faint">${entry.hint}</span></button></li>`)}</ul><//>`;
 }

@@ -38,12 +38,13 @@ export function RowParts({ row, transcript, markdown }) {
     });
   };
   /** Returns what takes the element of a part. It stays the same: another one would have the text made again, without the selection. */
-  const takerOf = (/** @type {number} */ index) => takers.current[index] ??= (element) => {
-    if (!element) return void views.current.delete(index);
-    const view = new MarkdownView(element);
-    views.current.set(index, view);
-    view.update(shown.current.parts[index]?.text ?? "", !shown.current.open);
-  };
+  const takerOf = (/** @type {number} */ index) =>
+    (takers.current[index] ??= (element) => {
+      if (!element) return void views.current.delete(index);
+      const view = new MarkdownView(element);
+      views.current.set(index, view);
+      view.update(shown.current.parts[index]?.text ?? "", !shown.current.open);
+    });
   useLayoutEffect(() => update(row), [row]);
   useEffect(() => {
     if (!row.open || !markdown) return undefined;
@@ -52,8 +53,10 @@ export function RowParts({ row, transcript, markdown }) {
   }, [row.id, row.open]);
   return row.parts.map((/** @type {any} */ part, /** @type {number} */ index) => {
     if (part.type !== "text") return html`<${OtherPart} part=${part} session=${transcript.session} />`;
-    const whole = part.cut ? html`<${WholeText} session=${transcript.session} cut=${part.cut} />
-      ${part.cut.tail ? html`<${TextTail} tail=${part.cut.tail} takers=${tails.current} index=${index} />` : ""}` : "";
+    const whole = part.cut
+      ? html`<${WholeText} session=${transcript.session} cut=${part.cut} />
+      ${part.cut.tail ? html`<${TextTail} tail=${part.cut.tail} takers=${tails.current} index=${index} />` : ""}`
+      : "";
     if (!markdown) return html`<${PlainText} text=${part.text} />${whole}`;
     return html`<div class="markdown" ref=${takerOf(index)}></div>${whole}`;
   });
@@ -86,7 +89,8 @@ function TextTail({ tail, takers, index }) {
 export function OtherPart({ part, session }) {
   if (part.type === "blob" && part.media === "image") return html`<${BlobImage} part=${part} session=${session} />`;
   if (part.type === "blob") return html`<${BlobDownload} part=${part} session=${session} />`;
-  if (part.type === "file") return html`<span class="chip" title=${plainText(part.uri)}>📄 ${plainText(part.name ?? part.uri)}</span>`;
+  if (part.type === "file")
+    return html`<span class="chip" title=${plainText(part.uri)}>📄 ${plainText(part.name ?? part.uri)}</span>`;
   return html`<span class="chip faint">content of a kind that this page does not know</span>`;
 }
 
@@ -156,12 +160,18 @@ export function WholeText({ session, cut }) {
   const [next, setNext] = useState(/** @type {number | null} */ (0));
   if (!cut.whole) return html`<p class="faint">The text is longer: ${size(cut.bytes)}.</p>`;
   const more = async () => {
-    const page = await attempt(api.get(`sessions/${session}/${cut.whole}${cut.whole.includes("?") ? "&" : "?"}offset=${next ?? 0}`));
+    const page = await attempt(
+      api.get(`sessions/${session}/${cut.whole}${cut.whole.includes("?") ? "&" : "?"}offset=${next ?? 0}`),
+    );
     if (!page) return;
     setText(text + page.text);
     setNext(page.next);
   };
-  const missing = cut.missingLines ? `${cut.missingLines.toLocaleString("en")} lines are left out here. ` : cut.tail && cut.bytes > MAX_SHOWN_BYTES ? "The middle is left out here. " : "";
+  const missing = cut.missingLines
+    ? `${cut.missingLines.toLocaleString("en")} lines are left out here. `
+    : cut.tail && cut.bytes > MAX_SHOWN_BYTES
+      ? "The middle is left out here. "
+      : "";
   return html`${text ? html`<pre class="output" tabindex="0"><${PlainText} text=${text} /></pre>` : ""}
     ${next === null ? "" : html`<button class="quiet" onClick=${more}>${text ? "More" : `${missing}Show the whole text (${size(cut.bytes)})`}</button>`}`;
 }

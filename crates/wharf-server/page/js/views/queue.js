@@ -37,15 +37,21 @@ function Entry({ entry, index, count, session }) {
     return html`<li><form class="queue-edit" onSubmit=${save}><textarea aria-label="Waiting prompt" rows="2" value=${draft} onInput=${(/** @type {any} */ event) => setDraft(event.target.value)}></textarea>
       <button type="submit">Save</button><button type="button" onClick=${() => setDraft(null)}>Cancel</button></form></li>`;
   }
-  const shown = [entry.text, ...(entry.attachments ?? []).map((/** @type {string} */ name) => `[${name}]`)].filter(Boolean).join(" ");
+  const shown = [entry.text, ...(entry.attachments ?? []).map((/** @type {string} */ name) => `[${name}]`)]
+    .filter(Boolean)
+    .join(" ");
   const name = plainText(shown).slice(0, 60);
   return html`<li><span class="queue-text">${plainText(shown)}</span>${entry.sender && entry.sender !== "Wharf page" ? html`<span class="faint"> · ${plainText(entry.sender)}</span>` : ""}
-    ${mayControl() ? html`<span class="queue-buttons">
+    ${
+      mayControl()
+        ? html`<span class="queue-buttons">
       <button class="icon-button" title="Edit" aria-label=${`Edit: ${name}`} onClick=${edit}><${Icon} name="edit" /></button>
       <button class="icon-button" title="Up" aria-label=${`Move up: ${name}`} disabled=${index === 0} onClick=${() => change({ position: index - 1 })}><${Icon} name="up" /></button>
       <button class="icon-button" title="Down" aria-label=${`Move down: ${name}`} disabled=${index === count - 1} onClick=${() => change({ position: index + 1 })}><${Icon} name="down" /></button>
       <button class="icon-button" title="Send now: interrupts the running turn" aria-label=${`Send now: ${name}`} onClick=${() => attempt(api.post(`${path}/send`))}><${Icon} name="now" /></button>
-      <button class="icon-button" title="Remove" aria-label=${`Remove: ${name}`} onClick=${() => attempt(api.call("DELETE", path))}><${Icon} name="close" /></button></span>` : ""}</li>`;
+      <button class="icon-button" title="Remove" aria-label=${`Remove: ${name}`} onClick=${() => attempt(api.call("DELETE", path))}><${Icon} name="close" /></button></span>`
+        : ""
+    }</li>`;
 }
 
 /** Returns the whole text of a waiting prompt, which the list may show shortened. @param {string} session @param {any} entry */

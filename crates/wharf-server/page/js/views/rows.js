@@ -54,8 +54,12 @@ export class RowGroup extends Component {
   /** @param {any} next */
   shouldComponentUpdate(next) {
     const { group, marked, beside } = /** @type {any} */ (this.props);
-    return marked !== next.marked || beside !== next.beside || group.rows.length !== next.group.rows.length ||
-      group.rows.some((/** @type {any} */ row, /** @type {number} */ index) => row !== next.group.rows[index]);
+    return (
+      marked !== next.marked ||
+      beside !== next.beside ||
+      group.rows.length !== next.group.rows.length ||
+      group.rows.some((/** @type {any} */ row, /** @type {number} */ index) => row !== next.group.rows[index])
+    );
   }
 
   render() {
@@ -71,21 +75,32 @@ export class RowGroup extends Component {
 /** @param {{ row: any, transcript: import("../transcript.js").Transcript, opened: boolean }} props */
 function RowBody({ row, transcript, opened }) {
   switch (row.kind) {
-    case "prompt": return html`<${Prompt} row=${row} transcript=${transcript} />`;
-    case "message": return html`<h3 class="hidden-text">Agent</h3><${RowParts} row=${row} transcript=${transcript} markdown=${true} />`;
-    case "thought": return html`<${Thought} row=${row} transcript=${transcript} />`;
-    case "tool": return html`<h3 class="hidden-text">${describeTool(row)}</h3><${Tool} row=${row} transcript=${transcript} opened=${opened} />`;
-    case "plan": return html`<${Plan} row=${row} />`;
-    case "ask": return html`<p class="ask-line"><h3 class="hidden-text">Question</h3>? ${plainText(row.subject.title)} ${row.state === "open" ? "waits for an answer" : `— ${plainText(describeAnswer(row))}`}</p>`;
-    case "notice": return failureOf(row) ? html`<${FailureCard} row=${row} transcript=${transcript} />` : html`<${Notice} row=${row} />`;
-    case "turn_end": return html`<${TurnEnd} row=${row} transcript=${transcript} />`;
-    default: return html`<p class="notice">${plainText(row.summary)}</p>`;
+    case "prompt":
+      return html`<${Prompt} row=${row} transcript=${transcript} />`;
+    case "message":
+      return html`<h3 class="hidden-text">Agent</h3><${RowParts} row=${row} transcript=${transcript} markdown=${true} />`;
+    case "thought":
+      return html`<${Thought} row=${row} transcript=${transcript} />`;
+    case "tool":
+      return html`<h3 class="hidden-text">${describeTool(row)}</h3><${Tool} row=${row} transcript=${transcript} opened=${opened} />`;
+    case "plan":
+      return html`<${Plan} row=${row} />`;
+    case "ask":
+      return html`<p class="ask-line"><h3 class="hidden-text">Question</h3>? ${plainText(row.subject.title)} ${row.state === "open" ? "waits for an answer" : `— ${plainText(describeAnswer(row))}`}</p>`;
+    case "notice":
+      return failureOf(row)
+        ? html`<${FailureCard} row=${row} transcript=${transcript} />`
+        : html`<${Notice} row=${row} />`;
+    case "turn_end":
+      return html`<${TurnEnd} row=${row} transcript=${transcript} />`;
+    default:
+      return html`<p class="notice">${plainText(row.summary)}</p>`;
   }
 }
 
 /** @param {{ row: any, transcript: import("../transcript.js").Transcript }} props */
 function Prompt({ row, transcript }) {
-  const by = row.by.agent ? "the agent" : row.by.parentSession ? "another agent" : row.by.name ?? "";
+  const by = row.by.agent ? "the agent" : row.by.parentSession ? "another agent" : (row.by.name ?? "");
   return html`<div class="prompt">
     <h3 class="row-head"><span>You</span>${by && by !== "Wharf page" ? html` <span class="faint">· ${plainText(by)}</span>` : ""}${row.again ? html` <span class="faint">· again, after an interruption</span>` : ""}
       <a class="time faint" href=${sessionLink(transcript.session, row.id)}><time datetime=${row.at} title=${fullDate(row.at)}>${clock(row.at)}</time></a></h3>
@@ -117,30 +132,51 @@ export function Plan({ row }) {
 
 /** @param {{ row: any }} props */
 function Notice({ row }) {
-  const link = row.forkedFrom ? html` <a href=${sessionLink(row.forkedFrom.sessionId)}>the conversation before</a>` : "";
+  const link = row.forkedFrom
+    ? html` <a href=${sessionLink(row.forkedFrom.sessionId)}>the conversation before</a>`
+    : "";
   return html`<p class=${`notice notice-${row.level}`}>${plainText(row.text)}${link}</p>`;
 }
 
 /** @type {Record<string, string>} */
-const OUTCOMES = { done: "Done", stopped: "Stopped", refused: "Refused", cancelled: "Cancelled", failed: "Failed", cut_off: "Cut off" };
+const OUTCOMES = {
+  done: "Done",
+  stopped: "Stopped",
+  refused: "Refused",
+  cancelled: "Cancelled",
+  failed: "Failed",
+  cut_off: "Cut off",
+};
 
 /** @param {{ row: any, transcript: import("../transcript.js").Transcript }} props */
 function TurnEnd({ row, transcript }) {
   const session = transcript.session;
   const failure = failureOf(row);
   const bad = !failure && ["failed", "cut_off", "refused"].includes(row.outcome);
-  const counts = row.files.reduce((/** @type {any} */ sum, /** @type {any} */ file) => ({ added: sum.added + file.added, removed: sum.removed + file.removed }), { added: 0, removed: 0 });
+  const counts = row.files.reduce(
+    (/** @type {any} */ sum, /** @type {any} */ file) => ({
+      added: sum.added + file.added,
+      removed: sum.removed + file.removed,
+    }),
+    { added: 0, removed: 0 },
+  );
   const facts = [
     row.durationMs !== null ? duration(row.durationMs) : "",
     row.tools.count ? plural(row.tools.count, "tool") + (row.tools.failed ? `, ${row.tools.failed} failed` : "") : "",
-    row.usage?.input != null || row.usage?.output != null ? `${tokenCount(row.usage, row.usage.input)} in, ${tokenCount(row.usage, row.usage.output)} out` : "",
+    row.usage?.input != null || row.usage?.output != null
+      ? `${tokenCount(row.usage, row.usage.input)} in, ${tokenCount(row.usage, row.usage.output)} out`
+      : "",
     money(row.usage?.cost),
   ].filter(Boolean);
   return html`<div class=${`turn-end${bad ? " bad" : ""}`}><h3 class="hidden-text">End of the turn</h3>
     <p>${OUTCOMES[row.outcome] ?? row.outcome}${row.reason !== "end_turn" && row.outcome !== "cancelled" && !failure ? ` (${plainText(row.reason)})` : ""}${facts.map((fact) => ` · ${fact}`)}
       ${row.files.length ? html` · <a href=${changesLink(session, row.files.length === 1 ? row.files[0].path : undefined)}>${plural(row.files.length, "file")}</a> <${Counts} ...${counts} />` : ""}</p>
-    ${failure ? html`<${FailureCard} row=${row} transcript=${transcript} />` : html`${row.message ? html`<p class="failed-word">${plainText(row.message)}</p>` : ""}
+    ${
+      failure
+        ? html`<${FailureCard} row=${row} transcript=${transcript} />`
+        : html`${row.message ? html`<p class="failed-word">${plainText(row.message)}</p>` : ""}
     ${row.stderr ? html`<pre class="output" tabindex="0"><${PlainText} text=${row.stderr} /></pre>` : ""}
-    ${row.next?.requeued ? html`<p class="faint">The prompt is in the queue again.</p>` : ""}`}
+    ${row.next?.requeued ? html`<p class="faint">The prompt is in the queue again.</p>` : ""}`
+    }
   </div>`;
 }

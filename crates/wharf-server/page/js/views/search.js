@@ -18,11 +18,16 @@ function useHits(query, session) {
     if (!query.trim()) return setFound(null);
     let stale = false;
     const timer = setTimeout(() => {
-      api.get("search", { q: query, session, limit: 50 }).then((page) => {
-        if (stale) return;
-        setFound(page);
-        setFault("");
-      }, (error) => { if (!stale) setFault(error.message); });
+      api.get("search", { q: query, session, limit: 50 }).then(
+        (page) => {
+          if (stale) return;
+          setFound(page);
+          setFault("");
+        },
+        (error) => {
+          if (!stale) setFault(error.message);
+        },
+      );
     }, TYPING_PAUSE_MS);
     return () => {
       stale = true;
@@ -53,7 +58,12 @@ export function FindInSession({ session, onClose }) {
   const [text, setText] = useState("");
   const { found, fault, more } = useHits(text, session);
   useEffect(() => document.getElementById("find-field")?.focus(), []);
-  return html`<section class="find" aria-label="Find in session" onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (event.key === "Escape") { event.stopPropagation(); onClose(); } }}>
+  return html`<section class="find" aria-label="Find in session" onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
+    if (event.key === "Escape") {
+      event.stopPropagation();
+      onClose();
+    }
+  }}>
     <div class="find-line"><input id="find-field" type="search" aria-label="Find in session" placeholder="Find in session" value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} />
       <button class="icon-button" aria-label="Close" onClick=${onClose}><${Icon} name="close" /></button></div>
     <${Hits} found=${found} fault=${fault} more=${more} withSession=${false} /></section>`;
@@ -64,8 +74,10 @@ function Hits({ found, fault, more, withSession }) {
   if (fault) return html`<p class="warning">${fault}</p>`;
   if (!found) return "";
   return html`<p class="faint" role="status">${found.hits.length ? plural(found.hits.length, "hit") + (found.nextCursor ? " so far" : "") : "Nothing found."}${found.pending ? ` ${plural(found.pending, "session")} not searched yet.` : ""}</p>
-    <ul class="hits">${found.hits.map((/** @type {any} */ hit) => html`<li><a href=${sessionLink(hit.session, hit.row)}>
+    <ul class="hits">${found.hits.map(
+      (/** @type {any} */ hit) => html`<li><a href=${sessionLink(hit.session, hit.row)}>
       ${withSession ? html`<strong>${plainText(hit.title ?? hit.session)}</strong> ` : ""}<span class="faint">${hit.kind} · ${age(hit.at)}</span>
-      <span class="snippet">${hit.snippet.map((/** @type {any} */ part) => (part.match ? html`<mark>${plainText(part.text)}</mark>` : plainText(part.text)))}</span></a></li>`)}</ul>
+      <span class="snippet">${hit.snippet.map((/** @type {any} */ part) => (part.match ? html`<mark>${plainText(part.text)}</mark>` : plainText(part.text)))}</span></a></li>`,
+    )}</ul>
     ${found.nextCursor ? html`<button class="quiet" onClick=${more}>Older hits</button>` : ""}`;
 }

@@ -31,9 +31,11 @@ export function Session({ id, row }) {
     addEventListener("wharf-find", open);
     return () => removeEventListener("wharf-find", open);
   }, []);
-  if (app.sessionFault) return html`<div class="centre"><p>${app.sessionFault}</p><p><a href="#/">All sessions</a></p></div>`;
+  if (app.sessionFault)
+    return html`<div class="centre"><p>${app.sessionFault}</p><p><a href="#/">All sessions</a></p></div>`;
   if (!transcript) return html`<div class="centre faint">Loading…</div>`;
-  if (transcript.gone) return html`<div class="centre"><p>This session was deleted with its history.</p><p><a href="#/">All sessions</a></p></div>`;
+  if (transcript.gone)
+    return html`<div class="centre"><p>This session was deleted with its history.</p><p><a href="#/">All sessions</a></p></div>`;
   return html`<div class="session">
     <${Head} info=${info} transcript=${transcript} onFind=${() => setFinding(true)} />
     ${finding ? html`<${FindInSession} session=${id} onClose=${() => setFinding(false)} />` : ""}
@@ -71,7 +73,11 @@ function Head({ info, transcript, onFind }) {
 function SettingSelects({ settings, session }) {
   if (!settings || !mayControl()) return "";
   const change = (/** @type {any} */ body) => attempt(api.call("PATCH", `sessions/${session}/settings`, { body }));
-  const select = (/** @type {string} */ name, /** @type {any} */ choice, /** @type {(value: string) => any} */ toBody) => html`<label class="setting"><span class="hidden-text">${name}</span>
+  const select = (
+    /** @type {string} */ name,
+    /** @type {any} */ choice,
+    /** @type {(value: string) => any} */ toBody,
+  ) => html`<label class="setting"><span class="hidden-text">${name}</span>
     <select title=${name} value=${choice.current} onChange=${(/** @type {any} */ event) => change(toBody(event.target.value))}>
       ${choice.all.map((/** @type {any} */ value) => html`<option value=${value.id} selected=${value.id === choice.current}>${plainText(value.name)}</option>`)}</select></label>`;
   return html`${settings.modes ? select("Mode", settings.modes, (mode) => ({ mode })) : ""}${settings.models ? select("Model", settings.models, (model) => ({ model })) : ""}`;
@@ -85,7 +91,12 @@ function Menu({ info, session, onFind }) {
   useEffect(() => {
     if (!open) return undefined;
     const close = (/** @type {Event} */ event) => {
-      if (event instanceof KeyboardEvent ? event.key === "Escape" : !frame.current?.contains(/** @type {Node} */ (event.target))) setOpen(false);
+      if (
+        event instanceof KeyboardEvent
+          ? event.key === "Escape"
+          : !frame.current?.contains(/** @type {Node} */ (event.target))
+      )
+        setOpen(false);
     };
     addEventListener("pointerdown", close);
     addEventListener("keydown", close);
@@ -112,22 +123,37 @@ function Menu({ info, session, onFind }) {
   const muted = info?.attention?.muted;
   return html`<div class="menu" ref=${frame}>
     <button class="icon-button" aria-haspopup="true" aria-expanded=${open} aria-label="More" onClick=${() => setOpen(!open)}><${Icon} name="menu" /></button>
-    ${open ? html`<div class="menu-list">
+    ${
+      open
+        ? html`<div class="menu-list">
       <button onClick=${act(() => go(changesLink(session)))}>Changed files</button>
       <button onClick=${act(onFind)}>Find in session</button>
       <button onClick=${act(() => attempt(api.call("PUT", `sessions/${session}/mute`, { body: { muted: !muted } })))}>${muted ? "Unmute" : "Mute"}</button>
       <button onClick=${act(copyLink)}>Copy link</button>
       <button onClick=${act(exportText)}>Export as Markdown</button>
-      ${mayControl() ? html`<button onClick=${act(() => setDialog("rename"))}>Rename</button>
+      ${
+        mayControl()
+          ? html`<button onClick=${act(() => setDialog("rename"))}>Rename</button>
         <button onClick=${act(() => setDialog("options"))}>Agent options</button>
         <button onClick=${act(() => patch({ archived: !info?.archived }))}>${info?.archived ? "Take out of the archive" : "Archive"}</button>
         ${info?.forkable ? html`<button onClick=${act(fork)}>Fork</button>` : ""}
-        ${alive ? html`<button class="danger" onClick=${act(() => setDialog("kill"))}>End the agent</button>` : html`<button onClick=${act(() => attempt(api.post(`sessions/${session}/resume`)))}>Bring back</button>`}` : ""}
-    </div>` : ""}
+        ${alive ? html`<button class="danger" onClick=${act(() => setDialog("kill"))}>End the agent</button>` : html`<button onClick=${act(() => attempt(api.post(`sessions/${session}/resume`)))}>Bring back</button>`}`
+          : ""
+      }
+    </div>`
+        : ""
+    }
     ${dialog === "rename" ? html`<${Rename} info=${info} onSave=${(/** @type {string} */ title) => patch({ title: title || null })} onClose=${() => setDialog("")} />` : ""}
     ${dialog === "options" ? html`<${AgentOptions} session=${session} onClose=${() => setDialog("")} />` : ""}
-    ${dialog === "kill" ? html`<${Dialog} title="End the agent?" onClose=${() => setDialog("")}><p>The running turn ends. The history stays, and the session can be brought back.</p>
-      <div class="ask-options"><button class="danger" onClick=${() => { setDialog(""); attempt(api.post(`sessions/${session}/kill`)); }}>End it</button><button onClick=${() => setDialog("")}>Keep it</button></div><//>` : ""}
+    ${
+      dialog === "kill"
+        ? html`<${Dialog} title="End the agent?" onClose=${() => setDialog("")}><p>The running turn ends. The history stays, and the session can be brought back.</p>
+      <div class="ask-options"><button class="danger" onClick=${() => {
+        setDialog("");
+        attempt(api.post(`sessions/${session}/kill`));
+      }}>End it</button><button onClick=${() => setDialog("")}>Keep it</button></div><//>`
+        : ""
+    }
   </div>`;
 }
 
@@ -146,13 +172,24 @@ function Rename({ info, onSave, onClose }) {
 /** All options of the agent. @param {{ session: string, onClose: () => void }} props */
 function AgentOptions({ session, onClose }) {
   const settings = app.transcript?.state?.settings;
-  const change = (/** @type {string} */ id, /** @type {any} */ value) => attempt(api.call("PATCH", `sessions/${session}/settings`, { body: { options: { [id]: value } } }));
+  const change = (/** @type {string} */ id, /** @type {any} */ value) =>
+    attempt(api.call("PATCH", `sessions/${session}/settings`, { body: { options: { [id]: value } } }));
   const options = settings?.options ?? [];
   return html`<${Dialog} title="Agent options" onClose=${onClose}>
-    ${options.length ? options.map((/** @type {any} */ option) => html`<label class="option">${plainText(option.name)} <span class="faint">${plainText(option.description ?? "")}</span>
-      ${option.type === "boolean" ? html`<input type="checkbox" checked=${option.current === true} onChange=${(/** @type {any} */ event) => change(option.id, event.target.checked)} />`
-        : html`<select value=${option.current} onChange=${(/** @type {any} */ event) => change(option.id, event.target.value)}>${option.all.map((/** @type {any} */ value) => html`<option value=${value.id} selected=${value.id === option.current}>${plainText(value.name)}</option>`)}</select>`}</label>`)
-      : html`<p class="faint">This agent has no options.</p>`}
+    ${
+      options.length
+        ? options.map(
+            (
+              /** @type {any} */ option,
+            ) => html`<label class="option">${plainText(option.name)} <span class="faint">${plainText(option.description ?? "")}</span>
+      ${
+        option.type === "boolean"
+          ? html`<input type="checkbox" checked=${option.current === true} onChange=${(/** @type {any} */ event) => change(option.id, event.target.checked)} />`
+          : html`<select value=${option.current} onChange=${(/** @type {any} */ event) => change(option.id, event.target.value)}>${option.all.map((/** @type {any} */ value) => html`<option value=${value.id} selected=${value.id === option.current}>${plainText(value.name)}</option>`)}</select>`
+      }</label>`,
+          )
+        : html`<p class="faint">This agent has no options.</p>`
+    }
   <//>`;
 }
 
@@ -181,7 +218,11 @@ function useAnnouncements(transcript, info) {
     }
     if (asks.length > before.current.asks) {
       const ask = transcript?.find(asks.at(-1));
-      sayNow(ask ? `${askTitle(ask.subject)}: ${ask.subject.command ?? ask.subject.title}. ${plural(asks.length, "question")} open.` : "The agent asks something.");
+      sayNow(
+        ask
+          ? `${askTitle(ask.subject)}: ${ask.subject.command ?? ask.subject.title}. ${plural(asks.length, "question")} open.`
+          : "The agent asks something.",
+      );
     }
     before.current = { state, asks: asks.length };
   }, [state, asks.length]);

@@ -27,8 +27,14 @@ export function Shell() {
   const isList = app.route.kind === "list";
   const waiting = [...app.sessions.values()].filter(needsPerson).length;
   return html`<div class=${`shell${isList ? " at-list" : ""}`}>
-    <a class="skip" href="#transcript" onClick=${(/** @type {Event} */ event) => { event.preventDefault(); (document.getElementById("transcript") ?? document.getElementById("main"))?.focus(); }}>To the transcript</a>
-    <a class="skip" href="#composer" onClick=${(/** @type {Event} */ event) => { event.preventDefault(); document.getElementById("composer")?.focus(); }}>To the message field</a>
+    <a class="skip" href="#transcript" onClick=${(/** @type {Event} */ event) => {
+      event.preventDefault();
+      (document.getElementById("transcript") ?? document.getElementById("main"))?.focus();
+    }}>To the transcript</a>
+    <a class="skip" href="#composer" onClick=${(/** @type {Event} */ event) => {
+      event.preventDefault();
+      document.getElementById("composer")?.focus();
+    }}>To the message field</a>
     <${Banner} />
     <aside class="side">
       <header class="side-head"><a class="brand" href="#/"><img class="brand-mark" src=${BRAND_MARK} alt="" />Wharf</a>
@@ -49,7 +55,8 @@ export function Shell() {
 
 /** Says why what is shown may be out of date. */
 function Banner() {
-  if (!isConnected()) return html`<div class="banner" role="status">The host does not answer. <button class="quiet" onClick=${retryNow}>Try now</button></div>`;
+  if (!isConnected())
+    return html`<div class="banner" role="status">The host does not answer. <button class="quiet" onClick=${retryNow}>Try now</button></div>`;
   if (!app.isHeldBack) return "";
   return html`<div class="banner" role="status">Something between here and the host holds live data back. New text comes with a delay. A proxy must not buffer.</div>`;
 }
@@ -57,12 +64,21 @@ function Banner() {
 function View() {
   const { kind, id, row, query } = app.route;
   switch (kind) {
-    case "session": return html`<${Session} key=${id} id=${id} row=${row} />`;
-    case "changes": return html`<${Changes} key=${id} id=${id} file=${query ?? ""} />`;
-    case "new": return html`<${Start} directory=${query} />`;
-    case "search": return html`<${Search} query=${query ?? ""} />`;
-    case "devices": return html`<${Devices} />`;
-    case "about": return html`<${About} />`;
-    default: return app.listed && app.sessions.size === 0 ? html`<${Start} />` : html`<div class="centre faint"><p>Choose a session${mayControl() ? html`, or <a href="#/new">start one</a>` : ""}.</p></div>`;
+    case "session":
+      return html`<${Session} key=${id} id=${id} row=${row} />`;
+    case "changes":
+      return html`<${Changes} key=${id} id=${id} file=${query ?? ""} />`;
+    case "new":
+      return html`<${Start} directory=${query} />`;
+    case "search":
+      return html`<${Search} query=${query ?? ""} />`;
+    case "devices":
+      return html`<${Devices} />`;
+    case "about":
+      return html`<${About} />`;
+    default:
+      return app.listed && app.sessions.size === 0
+        ? html`<${Start} />`
+        : html`<div class="centre faint"><p>Choose a session${mayControl() ? html`, or <a href="#/new">start one</a>` : ""}.</p></div>`;
   }
 }

@@ -10,13 +10,21 @@ import { OtherPart, PlainText, WholeText } from "./parts.js";
 
 /** @type {Record<string, { sign: string, word: string }>} */
 const TOOL_STATES = {
-  pending: { sign: "○", word: "waiting" }, running: { sign: "◐", word: "running" }, paused: { sign: "‖", word: "paused" },
-  completed: { sign: "✓", word: "completed" }, failed: { sign: "✗", word: "failed" }, cancelled: { sign: "⊘", word: "cancelled" },
+  pending: { sign: "○", word: "waiting" },
+  running: { sign: "◐", word: "running" },
+  paused: { sign: "‖", word: "paused" },
+  completed: { sign: "✓", word: "completed" },
+  failed: { sign: "✗", word: "failed" },
+  cancelled: { sign: "⊘", word: "cancelled" },
   cut_off: { sign: "✗", word: "cut off" },
 };
 
 /** @param {any[]} [diffs] */
-export const sumCounts = (diffs) => (diffs ?? []).reduce((sum, diff) => ({ added: sum.added + diff.added, removed: sum.removed + diff.removed }), { added: 0, removed: 0 });
+export const sumCounts = (diffs) =>
+  (diffs ?? []).reduce((sum, diff) => ({ added: sum.added + diff.added, removed: sum.removed + diff.removed }), {
+    added: 0,
+    removed: 0,
+  });
 
 /** Returns true for a call that is folded to one line. @param {any} row */
 export const isQuietTool = (row) => row.kind === "tool" && row.state === "completed" && !row.childSession;
@@ -67,9 +75,11 @@ function ToolBody({ row, live, transcript }) {
     ${(row.diffs ?? []).map((/** @type {any} */ diff) => html`<${Diff} diff=${diff} />`)}
     ${text ? html`<pre class="output" tabindex="0"><${PlainText} text=${text} /></pre>` : ""}
     ${row.output?.cut ? html`<${WholeText} session=${transcript.session} cut=${row.output.cut} />` : ""}
-    ${(row.parts ?? []).map((/** @type {any} */ part) => part.type === "text"
-      ? html`<pre class="output" tabindex="0"><${PlainText} text=${part.text} /></pre>${part.cut ? html`<${WholeText} session=${transcript.session} cut=${part.cut} />` : ""}`
-      : html`<${OtherPart} part=${part} session=${transcript.session} />`)}
+    ${(row.parts ?? []).map((/** @type {any} */ part) =>
+      part.type === "text"
+        ? html`<pre class="output" tabindex="0"><${PlainText} text=${part.text} /></pre>${part.cut ? html`<${WholeText} session=${transcript.session} cut=${part.cut} />` : ""}`
+        : html`<${OtherPart} part=${part} session=${transcript.session} />`,
+    )}
     ${row.locations?.length && !row.diffs?.length ? html`<p class="faint">${row.locations.map((/** @type {any} */ place) => plainText(place.path) + (place.line ? `:${place.line}` : "")).join(", ")}</p>` : ""}
     ${!shows && row.input ? html`<pre class="output" tabindex="0"><${PlainText} text=${JSON.stringify(row.input, null, 2)} /></pre>` : ""}
     ${row.childSession ? html`<p><a href=${sessionLink(row.childSession)}>Open the session of this subagent</a></p>` : ""}
@@ -77,7 +87,12 @@ function ToolBody({ row, live, transcript }) {
 }
 
 /** @type {Record<string, string>} */
-const ASK_WORDS = { declined: "declined", cancelled: "no answer: cancelled", withdrawn: "withdrawn by the agent", agent_gone: "the agent ended before an answer" };
+const ASK_WORDS = {
+  declined: "declined",
+  cancelled: "no answer: cancelled",
+  withdrawn: "withdrawn by the agent",
+  agent_gone: "the agent ended before an answer",
+};
 
 /** @param {any} ask */
 export function describeAnswer(ask) {

@@ -49,7 +49,10 @@ export function TranscriptView({ transcript, row }) {
   };
 
   /** True if a person has scrolled back, also if the scroll's own event is still to come. */
-  const isMovedBack = () => Boolean(scroller.current) && /** @type {HTMLElement} */ (scroller.current).scrollTop < lastTop.current - 1 && !isNearEnd();
+  const isMovedBack = () =>
+    Boolean(scroller.current) &&
+    /** @type {HTMLElement} */ (scroller.current).scrollTop < lastTop.current - 1 &&
+    !isNearEnd();
 
   const setFollowing = (/** @type {boolean} */ follows) => {
     if (following.current && !follows) lastSeenRow.current = transcript.rows.at(-1)?.id ?? "";
@@ -111,8 +114,10 @@ export function TranscriptView({ transcript, row }) {
     }
     loading.current = false;
   };
-  const loadOlder = () => void (transcript.before && loadPage({ before: transcript.before }, (page) => transcript.prepend(page)));
-  const loadNewer = () => void (transcript.after && loadPage({ after: transcript.after }, (page) => transcript.appendPage(page)));
+  const loadOlder = () =>
+    void (transcript.before && loadPage({ before: transcript.before }, (page) => transcript.prepend(page)));
+  const loadNewer = () =>
+    void (transcript.after && loadPage({ after: transcript.after }, (page) => transcript.appendPage(page)));
 
   const onScroll = () => {
     const element = scroller.current;
@@ -133,7 +138,8 @@ export function TranscriptView({ transcript, row }) {
 
   useEffect(() => {
     if (following.current && transcript.trim()) changed();
-    else if (scroller.current && scroller.current.scrollHeight <= scroller.current.clientHeight + LOAD_AHEAD_PX) loadOlder();
+    else if (scroller.current && scroller.current.scrollHeight <= scroller.current.clientHeight + LOAD_AHEAD_PX)
+      loadOlder();
   });
 
   useRowLink(transcript, row, scroller, setFollowing);
@@ -158,7 +164,9 @@ export function TranscriptView({ transcript, row }) {
         ${transcript.before ? html`<div class="older"><button class="quiet" onClick=${loadOlder}>Older</button>${transcript.turnHead ? html`<span class="faint"> in: ${plainText(transcript.turnHead.summary)}</span>` : ""}</div>` : ""}
         ${transcript.loaded ? "" : html`<p class="faint" aria-busy="true">Loading…</p>`}
         ${groups.flatMap((group) => [
-          ...(group.rows.some((one) => one.id === unreadRow?.id) ? [html`<${UnreadLine} key="unread" at=${unreadRow?.at} />`] : []),
+          ...(group.rows.some((one) => one.id === unreadRow?.id)
+            ? [html`<${UnreadLine} key="unread" at=${unreadRow?.at} />`]
+            : []),
           html`<${RowGroup} key=${group.key} group=${group} transcript=${transcript} marked=${row} beside=${besideOf(group.rows, transcript, live)} />`,
         ])}
         ${transcript.loaded && !groups.length ? html`<p class="faint empty">Nothing has been said yet.</p>` : ""}
@@ -188,7 +196,11 @@ function UnreadLine({ at }) {
  */
 function useUnreadRow(transcript) {
   const opened = useRef(/** @type {{ seen: string | null, last: string } | null} */ (null));
-  if (transcript.loaded) opened.current ??= { seen: transcript.state?.session?.attention?.seen ?? null, last: transcript.rows.at(-1)?.id ?? "" };
+  if (transcript.loaded)
+    opened.current ??= {
+      seen: transcript.state?.session?.attention?.seen ?? null,
+      last: transcript.rows.at(-1)?.id ?? "",
+    };
   const { seen, last } = opened.current ?? { seen: null, last: "" };
   if (!seen) return null;
   const place = transcript.rows.findIndex((row) => compareRows(row.id, seen) > 0);
@@ -202,8 +214,15 @@ function useUnreadRow(transcript) {
 /** @param {any[]} rows @param {import("../transcript.js").Transcript} transcript @param {any} live */
 function besideOf(rows, transcript, live) {
   const tools = rows.filter((row) => row.kind === "tool");
-  const asks = tools.flatMap((row) => row.asks ?? []).map((id) => transcript.find(id)?.rev ?? "").join();
-  const output = live?.length ? tools.map((row) => live.find((/** @type {any} */ entry) => entry.toolCallId === row.toolCallId)?.bytes ?? "").join() : "";
+  const asks = tools
+    .flatMap((row) => row.asks ?? [])
+    .map((id) => transcript.find(id)?.rev ?? "")
+    .join();
+  const output = live?.length
+    ? tools
+        .map((row) => live.find((/** @type {any} */ entry) => entry.toolCallId === row.toolCallId)?.bytes ?? "")
+        .join()
+    : "";
   return `${asks}/${output}`;
 }
 
@@ -214,12 +233,13 @@ function useRowLink(transcript, row, scroller, setFollowing) {
   useEffect(() => {
     if (!row || !transcript.loaded || done.current === row) return;
     done.current = row;
-    const show = () => requestAnimationFrame(() => {
-      const target = scroller.current?.querySelector(`[data-row="${CSS.escape(row)}"], #${CSS.escape(`row-${row}`)}`);
-      if (!target) return;
-      setFollowing(false);
-      target.scrollIntoView({ block: "center" });
-    });
+    const show = () =>
+      requestAnimationFrame(() => {
+        const target = scroller.current?.querySelector(`[data-row="${CSS.escape(row)}"], #${CSS.escape(`row-${row}`)}`);
+        if (!target) return;
+        setFollowing(false);
+        target.scrollIntoView({ block: "center" });
+      });
     if (transcript.find(row)) return void show();
     attempt(api.get(`sessions/${transcript.session}/rows`, { around: row, limit: 100 })).then((page) => {
       if (!page) return;
