@@ -51,11 +51,11 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     test_page(root, args)
 }
 
-/// Checks the types of the page's modules, and runs the tests whose names have this part. The
-/// binary has been built.
+/// Checks the page's modules, and runs the tests whose names have this part. The binary has been
+/// built.
 pub(crate) fn test_page(root: &Path, names: &[String]) -> Result<()> {
     let work = prepare_work(root)?;
-    run_checked(&mut type_check_command(&work))?;
+    check_modules(&work)?;
     run_checked(page_test_command(root, &work)?.args(names))
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn test_page(root: &Path, names: &[String]) -> Result<()> {
 /// passed then.
 pub(crate) fn test_page_repeating(root: &Path, is_strict: bool) -> Result<Vec<String>> {
     let work = prepare_work(root)?;
-    run_checked(&mut type_check_command(&work))?;
+    check_modules(&work)?;
     let failed = run_page_tests(&mut page_test_command(root, &work)?)?;
     let names: Vec<String> = failed.iter().map(|test| test.name.clone()).collect();
     if failed.is_empty() {
@@ -132,10 +132,19 @@ fn read_page_output(text: &str) -> Option<Vec<FailedPageTest>> {
     Some(names.into_iter().map(failed).collect())
 }
 
-fn type_check_command(work: &Path) -> Command {
-    let mut check = command(work.join("node_modules/.bin/tsc"));
-    check.current_dir(work).args(["-p", "."]);
-    check
+/// Checks the types and the format of the page's own files.
+fn check_modules(work: &Path) -> Result<()> {
+    let mut types = command(work.join("node_modules/.bin/tsc"));
+    run_checked(types.current_dir(work).args(["-p", "."]))?;
+    let mut format = command(work.join("node_modules/.bin/prettier"));
+    let own_files = ["page/js", "page/sw.js", "page/app.css"];
+    run_checked(
+        format
+            .current_dir(work)
+            .args(["--log-level", "warn", "--check"])
+            .args(own_files),
+    )
+    .context("the page's files have another format; write it: npx prettier --write")
 }
 
 fn page_test_command(root: &Path, work: &Path) -> Result<Command> {
@@ -182,19 +191,19 @@ fn prepare_work(root: &Path) -> Result<PathBuf> {
     let work = target_dir(root)?.join("page-tests");
     copy_folder(&root.join(SOURCES), &work)?;
     copy_folder(&root.join(PAGE), &work.join("page"))?;
-    install_node_packages(&work, type_checker_parts())?;
+    install_node_packages(&work, checker_parts())?;
     Ok(work)
 }
 
-/// Returns the parts of the type checker: a script, and the program for this processor, which npm
-/// takes for optional.
-const fn type_checker_parts() -> &'static [&'static str] {
+/// Returns the parts of the checkers: scripts, and the program for this processor, which npm takes
+/// for optional.
+const fn checker_parts() -> &'static [&'static str] {
     if cfg!(target_arch = "x86_64") {
-        &[".bin/tsc", "@typescript/typescript-linux-x64"]
+        &[".bin/prettier", ".bin/tsc", "@typescript/typescript-linux-x64"]
     } else if cfg!(target_arch = "aarch64") {
-        &[".bin/tsc", "@typescript/typescript-linux-arm64"]
+        &[".bin/prettier", ".bin/tsc", "@typescript/typescript-linux-arm64"]
     } else {
-        &[".bin/tsc"]
+        &[".bin/prettier", ".bin/tsc"]
     }
 }
 
