@@ -14,12 +14,12 @@ use wharf_api::{
 };
 
 use crate::ask::{self, AnswerableAsk, AskChoice};
-use crate::client::{HostCall, HostClient, url_path};
+use crate::client::{HostCall, HostClient, TranscriptStream, TranscriptUpdate, url_path};
 use crate::exit::Exit;
 use crate::format::Screen;
 use crate::format::times::format_duration;
 use crate::output;
-use crate::transcript::{LiveText, RowLook, TranscriptStream, TranscriptUpdate};
+use crate::transcript::{LiveText, RowLook};
 use crate::turn::{
     AskQueue, RetryPlace, RetryTarget, Signals, TurnSignal, TypedAnswer, TypedLines,
     advise_after_failure, mark_seen, wait_until,

@@ -5,6 +5,7 @@ mod answer;
 mod connection;
 mod download;
 mod follow;
+mod rows;
 mod sse;
 pub(crate) mod version;
 
@@ -29,6 +30,7 @@ use crate::output;
 pub(crate) use answer::HostAnswer;
 pub(crate) use connection::StreamConnection;
 pub(crate) use follow::{FollowLimits, FollowStep, StreamFollower, StreamStart};
+pub(crate) use rows::{TranscriptStream, TranscriptUpdate, complete_texts};
 pub(crate) use sse::SseEvent;
 
 /// The most bytes of an answer, enough for a list of very many sessions or the output of a long

@@ -272,7 +272,7 @@ mod tests {
 
     use super::*;
     use crate::format::Screen;
-    use crate::transcript::row_lines::test_row;
+    use crate::transcript::test_row;
 
     fn live() -> LiveText {
         LiveText::new(RowLook { screen: Screen::TERMINAL, times: false })

@@ -184,7 +184,7 @@ fn notice_line(notice: &RowNotice, screen: Screen) -> Option<String> {
 
 /// Returns a row of this kind with these members, for tests.
 #[cfg(test)]
-pub(super) fn test_row(
+pub(crate) fn test_row(
     kind: &str,
     open: bool,
     summary: &str,

@@ -6,8 +6,9 @@ use wharf_api::{
     AskState, OutputLine, RowBody, StreamEvent, TranscriptRow, TranscriptState, TurnStep,
 };
 
-use crate::client::{HostClient, SseEvent, StreamFollower, StreamStart, url_path};
-use crate::transcript::{TranscriptStream, TranscriptUpdate};
+use crate::client::{
+    HostClient, SseEvent, StreamFollower, StreamStart, TranscriptStream, TranscriptUpdate, url_path,
+};
 
 /// Something that happened in the session.
 #[derive(Debug)]

@@ -4,9 +4,8 @@ use wharf_api::SessionStatus;
 
 use super::printer::TurnPrinter;
 use super::{Signals, TurnFormat, TurnSignal, status_ticks, tick};
-use crate::client::HostClient;
+use crate::client::{HostClient, TranscriptStream, TranscriptUpdate};
 use crate::format::Screen;
-use crate::transcript::{TranscriptStream, TranscriptUpdate};
 
 /// The outcome of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,8 @@ use wharf_api::{RowPage, SessionInfo, TranscriptRow};
 use super::aip_lines::is_going_on;
 use super::history::{RowSelection, read_rows};
 use super::row_printer::RowPrinter;
-use crate::client::{HostCall, HostClient, url_path};
+use crate::client::{HostCall, HostClient, TranscriptStream, TranscriptUpdate, url_path};
 use crate::exit::Exit;
-use crate::transcript::{TranscriptStream, TranscriptUpdate};
 
 /// Follows the rows of one session.
 struct RowFollower<'a> {

@@ -7,9 +7,9 @@ use serde_json::value::RawValue;
 use wharf_api::TranscriptRow;
 use wharf_host::parse_timestamp;
 
-use crate::client::{HostCall, HostClient, query_part, url_path};
+use crate::client::{HostCall, HostClient, complete_texts, query_part, url_path};
 use crate::format::Screen;
-use crate::transcript::{RowLook, complete_texts, render_row};
+use crate::transcript::{RowLook, render_row};
 
 /// How rows are shown whose lines are only counted.
 const COUNTED_LOOK: RowLook = RowLook {

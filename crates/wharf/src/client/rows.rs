@@ -12,7 +12,7 @@ use wharf_api::{
 };
 use wharf_tui::rows::{RowEffect, RowPlace, RowSet};
 
-use crate::client::{
+use super::{
     FollowLimits, FollowStep, HostCall, HostClient, SseEvent, StreamFollower, StreamStart, url_path,
 };
 use crate::connect::percent_encode;
@@ -324,7 +324,7 @@ mod tests {
     use super::*;
     use crate::connect::HostAddress;
     use crate::exit::Exit;
-    use crate::transcript::row_lines::test_row;
+    use crate::transcript::test_row;
 
     /// Long enough for a slow machine, and reached only if the reader never gives up.
     const TEST_LIMIT: Duration = Duration::from_secs(20);
