@@ -14,7 +14,7 @@ use crate::connect::ConnectError;
 
 /// An open event stream. When the connection is lost, a new one goes on after the last event's id.
 #[derive(Debug)]
-pub(crate) struct StreamConnection {
+pub(super) struct StreamConnection {
     body: Incoming,
     reader: SseReader,
     ready: VecDeque<SseEvent>,
@@ -22,59 +22,73 @@ pub(crate) struct StreamConnection {
     heard_at: Instant,
 }
 
+/// The reason why there is no connection.
+#[derive(Debug)]
+pub(crate) enum StreamLoss {
+    /// The stream ended, or the connection was lost: the next request tells which.
+    Cut,
+    /// The host says that the stream is over.
+    Over,
+    /// Nothing came from the host for too long. It may answer a new connection.
+    Silent,
+    /// The host sent something else than events.
+    Unreadable(anyhow::Error),
+    /// No host is running.
+    Away,
+    /// The host has refused the stream.
+    Refused(anyhow::Error),
+}
+
 impl StreamConnection {
-    /// Requests a stream, after the event with the id `last`. Returns `None` if the host says that
-    /// it is over.
-    pub(crate) async fn open(
+    /// Requests a stream, after the event with the id `last`.
+    pub(super) async fn open(
         client: &HostClient,
         path: &str,
         last: Option<&str>,
-    ) -> Result<Option<Self>, ConnectError> {
+    ) -> Result<Self, StreamLoss> {
         let mut call = HostCall::get(path).with_header("accept", "text/event-stream");
         if let Some(last) = last {
             call = call.with_header("last-event-id", last);
         }
-        let response = client.start_call(&call).await?;
+        let response = client.start_call(&call).await.map_err(|no| match no {
+            ConnectError::NoHost => StreamLoss::Away,
+            ConnectError::Refused(error) => StreamLoss::Refused(error),
+        })?;
         match response.status() {
-            StatusCode::NO_CONTENT => Ok(None),
+            StatusCode::NO_CONTENT => Err(StreamLoss::Over),
             StatusCode::OK => {
                 let body = response.into_body();
                 let reader = SseReader::default();
                 let ready = VecDeque::new();
-                Ok(Some(Self { body, reader, ready, heard_at: Instant::now() }))
+                Ok(Self { body, reader, ready, heard_at: Instant::now() })
             }
             status => {
                 let body =
                     response.into_body().collect().await.map(http_body_util::Collected::to_bytes);
-                Err(ConnectError::Refused(client.refusal(status, &body.unwrap_or_default())))
+                Err(StreamLoss::Refused(client.refusal(status, &body.unwrap_or_default())))
             }
         }
     }
 
-    /// Returns true if no byte has come for the time of `limit`.
-    pub(crate) fn is_silent(&self, limit: Duration) -> bool {
-        self.heard_at.elapsed() >= limit
-    }
-
-    /// Returns the next event, or `None` if the stream has ended or the connection is lost. A
-    /// connection on which no byte comes for the time of `silence` counts as lost. Dropping the
-    /// future loses no event.
-    pub(crate) async fn next_unless_silent(
-        &mut self,
-        silence: Option<Duration>,
-    ) -> anyhow::Result<Option<SseEvent>> {
+    /// Returns the next event. A connection on which no byte comes for the time of `silence` counts
+    /// as lost. Dropping the future loses no event.
+    pub(super) async fn next(&mut self, silence: Option<Duration>) -> Result<SseEvent, StreamLoss> {
         loop {
             if let Some(event) = self.ready.pop_front() {
-                return Ok(Some(event));
+                return Ok(event);
             }
             let frame = match silence {
                 Some(limit) => timeout_at(self.heard_at + limit, self.body.frame()).await,
                 None => Ok(self.body.frame().await),
             };
-            let Ok(Some(Ok(frame))) = frame else { return Ok(None) };
+            let Ok(Some(Ok(frame))) = frame else {
+                let is_silent = silence.is_some_and(|limit| self.heard_at.elapsed() >= limit);
+                return Err(if is_silent { StreamLoss::Silent } else { StreamLoss::Cut });
+            };
             self.heard_at = Instant::now();
             if let Some(bytes) = frame.data_ref() {
-                self.ready.extend(self.reader.feed_bytes(bytes)?);
+                let events = self.reader.feed_bytes(bytes).map_err(StreamLoss::Unreadable)?;
+                self.ready.extend(events);
             }
         }
     }

@@ -6,7 +6,7 @@ use anyhow::Context;
 use http_body_util::{BodyExt, Limited};
 use serde::de::DeserializeOwned;
 
-use super::follow::{MAX_RETRY_DELAY, RECONNECT_TIMEOUT};
+use super::follow::{AWAY_RETRY_DELAY, RECONNECT_TIMEOUT};
 use super::{HostCall, HostClient, answer};
 use crate::exit::{Exit, Failure};
 
@@ -51,7 +51,7 @@ impl HostClient {
                 Err(error)
                     if Failure::exit_of(&error) == Exit::NoHost && Instant::now() < give_up_at =>
                 {
-                    tokio::time::sleep(MAX_RETRY_DELAY / 4).await;
+                    tokio::time::sleep(AWAY_RETRY_DELAY).await;
                 }
                 answer => return answer,
             }

@@ -28,8 +28,10 @@ use crate::exit::{Exit, Failure};
 use crate::output;
 
 pub(crate) use answer::HostAnswer;
-pub(crate) use connection::StreamConnection;
-pub(crate) use follow::{FollowLimits, FollowStep, StreamFollower, StreamStart};
+pub(crate) use connection::StreamLoss;
+pub(crate) use follow::{
+    FollowLimits, FollowStep, Patience, SILENCE_LIMIT, StreamFollower, StreamStart,
+};
 pub(crate) use rows::{TranscriptStream, TranscriptUpdate, complete_texts};
 pub(crate) use sse::SseEvent;
 

@@ -2,7 +2,6 @@
 //! without a repetition.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -12,20 +11,16 @@ use wharf_api::{
 };
 use wharf_tui::rows::{RowEffect, RowPlace, RowSet};
 
+use super::follow::{AWAY_RETRY_DELAY, RECONNECT_TIMEOUT};
 use super::{
-    FollowLimits, FollowStep, HostCall, HostClient, SseEvent, StreamFollower, StreamStart, url_path,
+    FollowLimits, FollowStep, HostCall, HostClient, SILENCE_LIMIT, SseEvent, StreamFollower,
+    StreamLoss, StreamStart, url_path,
 };
 use crate::connect::percent_encode;
 use crate::exit::Failure;
 
-/// The host sends a beat every 10 s; an open connection without a beat for this time is dead (rule
-/// 13.5).
-const SILENCE_LIMIT: Duration = Duration::from_secs(25);
-/// How long a request waits for a host that restarts, and the delay between two attempts.
-const RETURN_TIMEOUT: Duration = Duration::from_secs(30);
-const RETRY_DELAY: Duration = Duration::from_millis(250);
 const FOLLOW_LIMITS: FollowLimits =
-    FollowLimits { away: RETURN_TIMEOUT, silence: Some(SILENCE_LIMIT) };
+    FollowLimits { silence: Some(SILENCE_LIMIT), ..FollowLimits::FOR_VERBS };
 /// The updates that wait for their reader. A reader that is slow holds the stream up, not the
 /// memory.
 const WAITING_UPDATES: usize = 64;
@@ -82,6 +77,7 @@ impl TranscriptStream {
             events,
             rows: RowSet::new(MAX_KEPT_ROWS),
             is_loaded: false,
+            is_host_away: false,
             texts: CompletedTexts::default(),
             sender,
         };
@@ -117,6 +113,8 @@ struct RowReader {
     events: bool,
     rows: RowSet,
     is_loaded: bool,
+    /// The reader of the updates knows that the host is away.
+    is_host_away: bool,
     texts: CompletedTexts,
     sender: Sender<anyhow::Result<TranscriptUpdate>>,
 }
@@ -137,8 +135,15 @@ impl RowReader {
             };
             match step {
                 Some(FollowStep::Event(event)) => self.take_event(event).await?,
-                Some(FollowStep::HostAway) => self.send(TranscriptUpdate::HostAway).await?,
-                Some(FollowStep::HostBack) => self.send(TranscriptUpdate::HostBack).await?,
+                Some(FollowStep::Connected) if std::mem::take(&mut self.is_host_away) => {
+                    self.send(TranscriptUpdate::HostBack).await?;
+                }
+                Some(FollowStep::Lost { loss: StreamLoss::Away, .. })
+                    if !std::mem::replace(&mut self.is_host_away, true) =>
+                {
+                    self.send(TranscriptUpdate::HostAway).await?;
+                }
+                Some(FollowStep::Connected | FollowStep::Lost { .. }) => {}
                 None => return Ok(()),
             }
         }
@@ -233,11 +238,11 @@ async fn fetch_when_back<T: DeserializeOwned>(
     client: &HostClient,
     call: &HostCall,
 ) -> anyhow::Result<T> {
-    let give_up_at = Instant::now() + RETURN_TIMEOUT;
+    let give_up_at = Instant::now() + RECONNECT_TIMEOUT;
     loop {
         match client.fetch_json(call).await {
             Err(error) if Failure::code_of(&error).is_none() && Instant::now() < give_up_at => {
-                tokio::time::sleep(RETRY_DELAY).await;
+                tokio::time::sleep(AWAY_RETRY_DELAY).await;
             }
             answered => return answered,
         }
@@ -318,10 +323,13 @@ pub(crate) async fn complete_texts(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{UnixListener, UnixStream};
 
     use super::*;
+    use crate::client::Patience;
     use crate::connect::HostAddress;
     use crate::exit::Exit;
     use crate::transcript::test_row;
@@ -333,8 +341,9 @@ mod tests {
 
     /// Waits for a host that is away for longer than a stream may be silent.
     const LIMITS: FollowLimits = FollowLimits {
-        away: Duration::from_millis(400),
+        patience: Patience::Until(Duration::from_millis(400)),
         silence: Some(Duration::from_millis(100)),
+        ..FOLLOW_LIMITS
     };
 
     /// Reads updates until the stream fails, and returns the error.

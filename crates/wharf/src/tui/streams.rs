@@ -1,52 +1,32 @@
-//! Follows the host's streams over any number of connections, and reports every loss to the core.
+//! Turns the host's streams into inputs of the core, which hears of every loss.
 
 use std::time::Duration;
 
 use anyhow::Context;
 use tokio::sync::mpsc::Sender;
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::task::JoinSet;
 use wharf_api::{ErrorCode, RowStreamEvent, SessionInfo, SessionStreamEvent};
 use wharf_tui::{StreamId, StreamInput, TuiInput};
 
-use crate::client::{HostClient, SseEvent, StreamConnection, url_path};
-use crate::connect::ConnectError;
+use crate::client::{
+    FollowLimits, FollowStep, HostClient, Patience, SILENCE_LIMIT, SseEvent, StreamFollower,
+    StreamLoss, StreamStart, url_path,
+};
 use crate::exit::Failure;
 
-/// The delay between two attempts: short at first, then at a pace that costs nothing.
-const FIRST_RETRY_DELAY: Duration = Duration::from_millis(250);
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
-/// The same for a host of this machine, where an attempt costs little.
-const MAX_LOCAL_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// A longer event is parsed beside the loop, which keeps reading keys.
 const MAX_PARSED_IN_LOOP_BYTES: usize = 32 << 10;
-/// The host sends something at least every 10 s (rule 13.5). Without a byte for this time, the host
-/// does not answer or the connection is dead (rule 19.8).
-const SILENCE_LIMIT: Duration = Duration::from_secs(25);
 
-/// A stream that is followed. It ends when this is dropped.
-#[derive(Debug)]
-pub(super) struct FollowedStream(JoinHandle<()>);
-
-impl Drop for FollowedStream {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
+/// A stream that is followed: one task, which ends when this is dropped.
+pub(super) type FollowedStream = JoinSet<()>;
 
 /// Follows the stream of all sessions.
 pub(super) fn follow_list(client: &HostClient, inputs: Sender<TuiInput>) -> FollowedStream {
-    let follower = Follower {
-        client: client.clone(),
-        path: "/sessions/stream".to_owned(),
-        silence_limit: SILENCE_LIMIT,
-        inputs,
-        keeps_place: false,
-    };
+    let follower = start_follower(client, "/sessions/stream", StreamStart::EachTimeBeginning);
     let read = |event: &SseEvent| -> anyhow::Result<SessionStreamEvent<SessionInfo>> {
         Ok(SessionStreamEvent::read(&event.kind, wharf_acp::to_value(event.data.as_bytes()))?)
     };
-    FollowedStream(tokio::spawn(follower.run(read, TuiInput::List, |_| None)))
+    FollowedStream::from_iter([pass_on(follower, inputs, read, TuiInput::List, None)])
 }
 
 /// Follows the rows of one session.
@@ -56,118 +36,73 @@ pub(super) fn follow_rows(
     stream: StreamId,
     inputs: Sender<TuiInput>,
 ) -> FollowedStream {
-    let follower = Follower {
-        client: client.clone(),
-        path: url_path(&["sessions", session, "rows", "stream"]),
-        silence_limit: SILENCE_LIMIT,
-        inputs,
-        keeps_place: true,
-    };
-    let gone =
-        |code: ErrorCode| (code == ErrorCode::UNKNOWN_SESSION).then_some(RowStreamEvent::Gone);
+    let path = url_path(&["sessions", session, "rows", "stream"]);
+    let follower = start_follower(client, &path, StreamStart::Beginning);
     let to_input = move |input| TuiInput::Rows { stream, input };
-    FollowedStream(tokio::spawn(follower.run(SseEvent::parse_row_event, to_input, gone)))
+    let gone = Some(RowStreamEvent::Gone);
+    let read = SseEvent::parse_row_event;
+    FollowedStream::from_iter([pass_on(follower, inputs, read, to_input, gone)])
 }
 
-#[derive(Debug)]
-struct Follower {
-    client: HostClient,
-    path: String,
-    silence_limit: Duration,
+fn start_follower(client: &HostClient, path: &str, from: StreamStart) -> StreamFollower {
+    // An attempt costs little if the host is on this machine.
+    let max_delay = Duration::from_secs(if client.is_remote() { 5 } else { 1 });
+    StreamFollower::new(client, path.to_owned(), from).with_limits(FollowLimits {
+        patience: Patience::Forever,
+        silence: Some(SILENCE_LIMIT),
+        first_delay: Duration::from_millis(250),
+        max_delay,
+    })
+}
+
+/// Passes each step of the stream on as an input. Ends when the client has left, or with the event
+/// `gone` when the host does not know the session.
+async fn pass_on<E: Send + 'static>(
+    mut follower: StreamFollower,
     inputs: Sender<TuiInput>,
-    /// True if a new connection continues after the last event; otherwise it starts over.
-    keeps_place: bool,
-}
-
-/// The end of a connection.
-enum StreamLoss {
-    /// The connection was lost, or there was none. A new one may be possible.
-    Lost(String),
-    /// Nothing came from the host for too long. It may answer a new connection.
-    Silent,
-    /// The host has refused the stream.
-    Refused(String),
-    /// The client has left, or the stream is over for good.
-    Over,
-}
-
-impl Follower {
-    /// Reads the stream over any number of connections. Ends when the client has left or the stream
-    /// is over.
-    async fn run<E: Send + 'static>(
-        self,
-        read: fn(&SseEvent) -> anyhow::Result<E>,
-        to_input: impl Fn(StreamInput<E>) -> TuiInput,
-        last_event: impl Fn(ErrorCode) -> Option<E>,
-    ) {
-        let mut last: Option<String> = None;
-        let mut delay = FIRST_RETRY_DELAY;
-        let max_delay =
-            if self.client.is_remote() { MAX_RETRY_DELAY } else { MAX_LOCAL_RETRY_DELAY };
-        loop {
-            // A host that was stopped by a signal accepts connections and answers nothing.
-            let opening = StreamConnection::open(&self.client, &self.path, last.as_deref());
-            let loss = match timeout(self.silence_limit, opening).await {
-                Ok(Ok(Some(connection))) => {
-                    delay = FIRST_RETRY_DELAY;
-                    self.read_events(connection, &mut last, read, &to_input).await
-                }
-                Ok(Ok(None)) => StreamLoss::Lost("the stream is over".to_owned()),
-                Ok(Err(ConnectError::NoHost)) => StreamLoss::Lost("no host is running".to_owned()),
-                Ok(Err(ConnectError::Refused(error))) => {
-                    // The host may not know the last event any more: the next attempt starts over.
-                    last = None;
-                    if let Some(event) = Failure::code_of(&error).and_then(&last_event) {
-                        let _ = self.inputs.send(to_input(StreamInput::Event(event))).await;
-                        return;
-                    }
-                    StreamLoss::Refused(error.to_string())
-                }
-                Err(_) => StreamLoss::Silent,
-            };
-            let lost = match loss {
-                StreamLoss::Lost(reason) => StreamInput::Lost { reason, retry_in: Some(delay) },
-                StreamLoss::Silent => StreamInput::Silent,
-                StreamLoss::Refused(reason) => StreamInput::Refused { reason, retry_in: delay },
-                StreamLoss::Over => return,
-            };
-            if self.inputs.send(to_input(lost)).await.is_err() {
-                return;
-            }
-            tokio::time::sleep(delay).await;
-            delay = (delay * 2).min(max_delay);
-        }
-    }
-
-    async fn read_events<E: Send + 'static>(
-        &self,
-        mut connection: StreamConnection,
-        last: &mut Option<String>,
-        read: fn(&SseEvent) -> anyhow::Result<E>,
-        to_input: impl Fn(StreamInput<E>) -> TuiInput,
-    ) -> StreamLoss {
-        let mut input = StreamInput::Connected;
-        loop {
-            if self.inputs.send(to_input(input)).await.is_err() {
-                return StreamLoss::Over;
-            }
-            let event = match connection.next_unless_silent(Some(self.silence_limit)).await {
-                Ok(Some(event)) => event,
-                Ok(None) if connection.is_silent(self.silence_limit) => return StreamLoss::Silent,
-                Ok(None) => return StreamLoss::Lost("the connection was lost".to_owned()),
-                Err(error) => return StreamLoss::Lost(error.to_string()),
-            };
-            if self.keeps_place && event.id.is_some() {
-                last.clone_from(&event.id);
-            }
-            input = match parse_event(event, read).await {
+    read: fn(&SseEvent) -> anyhow::Result<E>,
+    to_input: impl Fn(StreamInput<E>) -> TuiInput,
+    gone: Option<E>,
+) {
+    while let Ok(Some(step)) = follower.next_step().await {
+        let input = match step {
+            FollowStep::Connected => StreamInput::Connected,
+            FollowStep::Event(event) => match parse_event(event, read).await {
                 Ok(event) => StreamInput::Event(event),
-                Err(error) => {
-                    return StreamLoss::Lost(format!("an event is not readable: {error}"));
-                }
-            };
+                Err(error) => StreamInput::Lost {
+                    reason: format!("an event is not readable: {error}"),
+                    retry_in: Some(follower.drop_connection()),
+                },
+            },
+            FollowStep::Lost { loss: StreamLoss::Refused(error), .. }
+                if gone.is_some()
+                    && Failure::code_of(&error) == Some(ErrorCode::UNKNOWN_SESSION) =>
+            {
+                break;
+            }
+            FollowStep::Lost { loss, retry_in } => tell_loss(loss, retry_in),
+        };
+        if inputs.send(to_input(input)).await.is_err() {
+            return;
         }
     }
+    if let Some(gone) = gone {
+        let _ = inputs.send(to_input(StreamInput::Event(gone))).await;
+    }
+}
+
+fn tell_loss<E>(loss: StreamLoss, retry_in: Duration) -> StreamInput<E> {
+    let reason = match loss {
+        StreamLoss::Silent => return StreamInput::Silent,
+        StreamLoss::Refused(error) => {
+            return StreamInput::Refused { reason: error.to_string(), retry_in };
+        }
+        StreamLoss::Cut => "the connection was lost".to_owned(),
+        StreamLoss::Over => "the stream is over".to_owned(),
+        StreamLoss::Away => "no host is running".to_owned(),
+        StreamLoss::Unreadable(error) => error.to_string(),
+    };
+    StreamInput::Lost { reason, retry_in: Some(retry_in) }
 }
 
 /// Parses an event, a large one on another thread.
@@ -185,6 +120,8 @@ async fn parse_event<E: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::timeout;
+
     use super::*;
     use crate::connect::HostAddress;
 
@@ -199,17 +136,19 @@ mod tests {
         let path = directory.path().join("wharf.sock");
         let _listener = tokio::net::UnixListener::bind(&path)?;
         let (sender, mut inputs) = tokio::sync::mpsc::channel(1);
-        let follower = Follower {
-            client: HostClient::unconnected(HostAddress::Socket(path)),
-            path: "/sessions/stream".to_owned(),
-            silence_limit: Duration::from_millis(10),
-            inputs: sender,
-            keeps_place: false,
+        let client = HostClient::unconnected(HostAddress::Socket(path));
+        let limits = FollowLimits {
+            patience: Patience::Forever,
+            silence: Some(Duration::from_millis(10)),
+            ..FollowLimits::FOR_VERBS
         };
+        let follower = StreamFollower::new(&client, "/stream".to_owned(), StreamStart::Beginning)
+            .with_limits(limits);
         let read = |_: &SseEvent| -> anyhow::Result<SessionStreamEvent<SessionInfo>> {
             anyhow::bail!("an event")
         };
-        let _stream = FollowedStream(tokio::spawn(follower.run(read, TuiInput::List, |_| None)));
+        let following = pass_on(follower, sender, read, TuiInput::List, None);
+        let _stream = FollowedStream::from_iter([following]);
         for _ in 0..2 {
             let input = timeout(NEVER, inputs.recv()).await.context("the attempt has no end")?;
             anyhow::ensure!(
