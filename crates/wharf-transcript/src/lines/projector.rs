@@ -1,6 +1,6 @@
 //! Turns consecutive events into lines.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use wharf_core::{
@@ -32,7 +32,7 @@ pub struct Projector {
     /// then.
     gap: bool,
     /// Prompts that wait (false) or have a turn (true), as far as is known.
-    begun: HashMap<PromptId, bool>,
+    begun: BTreeMap<PromptId, bool>,
     /// The text of the prompt whose turn begins with the next event, if prompts are shown.
     prompt_text: Option<String>,
     /// The failure that the end of a turn has told: the end of the session does not tell it again.
