@@ -31,6 +31,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -48,13 +49,22 @@ pub(crate) struct RestRouters {
     pub(crate) open: Router<App>,
 }
 
-pub(crate) fn build_routers() -> RestRouters {
+/// The same routes without their layers, and the document of all of them.
+struct DescribedRoutes {
+    /// Routes that need an identity and refuse observers.
+    guarded: Router<App>,
+    /// Routes that observers may use too: they log themselves in and out, and have marks.
+    own: Router<App>,
+    open: Router<App>,
+    api: OpenApi,
+}
+
+fn describe_routes() -> DescribedRoutes {
     let (guarded, mut api) = guarded_routes().split_for_parts();
     let open = OpenApiRouter::new()
         .routes(routes!(health::check_health))
         .routes(routes!(health::check_readiness));
     let (open, open_api) = open.routes(routes!(login::log_in)).split_for_parts();
-    // Observers may use these routes too: they log themselves in and out, and have marks.
     let own = OpenApiRouter::new()
         .routes(routes!(login::make_code, login::withdraw_codes))
         .routes(routes!(login::log_out));
@@ -62,6 +72,11 @@ pub(crate) fn build_routers() -> RestRouters {
     let (own, own_api) = own.split_for_parts();
     api.merge(open_api);
     api.merge(own_api);
+    DescribedRoutes { guarded, own, open, api }
+}
+
+pub(crate) fn build_routers() -> RestRouters {
+    let DescribedRoutes { guarded, own, open, api } = describe_routes();
     let query_names = query_names::QueryNames::of_document(&api);
     let refuse_unknown_names = || {
         axum::middleware::from_fn_with_state(query_names.clone(), query_names::refuse_unknown_names)

@@ -1,5 +1,8 @@
 //! The OpenAPI document, built from the handlers. Responses that all routes share are added here.
 
+#[cfg(test)]
+mod contract_types;
+
 use axum::Extension;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
