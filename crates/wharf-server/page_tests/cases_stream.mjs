@@ -135,7 +135,8 @@ test("append_that_follows_a_missed_one_makes_the_page_read_the_row_again", async
         return before(rowId);
       };
     });
-    app.transcript.apply("append", { id: row.id, from: row.rev + 1, rev: row.rev + 2, part: 0, text: " NOT IN ORDER" }, null);
+    const append = { id: row.id, from: row.rev + 1, rev: row.rev + 2, part: 0, text: " NOT IN ORDER" };
+    app.transcript.apply({ event: "append", data: append }, null);
     return (await read) === row.id;
   });
   assert.equal(outcome, true, "the row was read again");

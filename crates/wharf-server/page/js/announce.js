@@ -2,8 +2,8 @@
 /** Tells a screen reader what happens: one polite region and one that interrupts, at most one sentence in two seconds each. */
 
 const GAP_MS = 2000;
-/** @type {Record<string, { last: number, timer: any }>} */
-const regions = { "say-politely": { last: 0, timer: null }, "say-now": { last: 0, timer: null } };
+/** @type {Record<string, { last: number, timer: ReturnType<typeof setTimeout> | undefined }>} */
+const regions = { "say-politely": { last: 0, timer: undefined }, "say-now": { last: 0, timer: undefined } };
 
 /** @param {string} id @param {string} text */
 function say(id, text) {

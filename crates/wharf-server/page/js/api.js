@@ -4,6 +4,8 @@ import { routeUrl } from "./base.js";
 import { noteHeard, noteSent } from "./host_watch.js";
 import * as storage from "./storage.js";
 
+/** @import { Answer, Body, Problem, Query } from "contract" */
+
 const KEY = "key";
 const CLIENT = "client";
 /** A request without an answer for so long has failed. */
@@ -11,7 +13,10 @@ const TIMEOUT_MS = 60_000;
 
 /** A refusal of the host, or a request that did not reach it. */
 export class CallError extends Error {
-  /** @param {number} status 0 without an answer @param {string} code @param {string} detail @param {any} [problem] */
+  /**
+   * @param {number} status 0 without an answer @param {string} code @param {string} detail
+   * @param {Partial<Problem>} [problem]
+   */
   constructor(status, code, detail, problem) {
     super(detail);
     this.status = status;
@@ -59,9 +64,14 @@ export function authHeaders() {
 }
 
 /**
+ * The parts of a request besides its method and path.
+ * @typedef {{ body?: unknown, raw?: Blob, headers?: Record<string, string>, signal?: AbortSignal,
+ *   mayWait?: boolean }} SendOptions `mayWait` is true for a request that the host answers when there is news
+ */
+
+/**
  * Sends a request and returns the response, whatever its status.
- * @param {string} method @param {string} path @param {{ body?: any, raw?: Blob, headers?: Record<string, string>, signal?: AbortSignal, mayWait?: boolean }} [options]
- *   `mayWait` is true for a request that the host answers when there is news
+ * @param {string} method @param {string} path @param {SendOptions} [options]
  */
 export async function send(method, path, options = {}) {
   const headers = { ...authHeaders(), ...options.headers };
@@ -91,9 +101,10 @@ export async function send(method, path, options = {}) {
 }
 
 /**
- * Sends a request and returns the JSON of its answer.
- * @param {string} method @param {string} path @param {Parameters<typeof send>[2]} [options]
- * @returns {Promise<any>}
+ * Sends a request and returns the JSON of its answer. The method and the path say of what type this and the body are.
+ * @template {string} M @template {string} P
+ * @param {M} method @param {P} path @param {SendOptions & { body?: NoInfer<Body<`${M} ${P}`>> }} [options]
+ * @returns {Promise<Answer<`${M} ${P}`>>}
  */
 export async function call(method, path, options) {
   const response = await send(method, path, options);
@@ -119,12 +130,13 @@ export async function readRefusal(response) {
   );
 }
 
-/** @param {string} path @param {Record<string, any>} [query] */
-export const get = (path, query) => call("GET", path + toQuery(query));
-/** @param {string} path @param {any} [body] @param {Record<string, string>} [headers] */
-export const post = (path, body, headers) => call("POST", path, { body: body ?? {}, headers });
+/** @template {string} P @param {P} path @param {Record<string, unknown>} [query] */
+export const get = (path, query) => call("GET", /** @type {P} */ (path + toQuery(query)));
+/** @template {string} P @param {P} path @param {Body<`POST ${P}`>} [body] @param {Record<string, string>} [headers] */
+export const post = (path, body, headers) =>
+  call("POST", path, { body: /** @type {Body<`POST ${P}`>} */ (body ?? {}), headers });
 
-/** @param {Record<string, any>} [query] */
+/** @param {Record<string, unknown>} [query] @returns {Query} */
 export function toQuery(query) {
   const pairs = Object.entries(query ?? {}).filter(
     ([, value]) => value !== undefined && value !== null && value !== "",

@@ -2,6 +2,8 @@
 /** The order and the groups of the session list (rule 14.1): sessions that need a person first, then by workspace. */
 import { placeOf } from "./format.js";
 
+/** @import { Session } from "contract" */
+
 export const NEEDS_YOU = ["needs_answer", "failed", "finished"];
 
 /** @type {Record<string, { sign: string, word: string }>} */
@@ -14,18 +16,18 @@ export const STATES = {
   quiet: { sign: "", word: "quiet" },
 };
 
-/** @param {any} session */
+/** @param {Session} session */
 export function stateOf(session) {
   return session.attention?.state ?? "quiet";
 }
 
-/** Returns true if a session wants something from the person. @param {any} session */
+/** Returns true if a session wants something from the person. @param {Session} session */
 export function needsPerson(session) {
   const state = stateOf(session);
   return state === "needs_answer" || (NEEDS_YOU.includes(state) && !session.archived);
 }
 
-/** @param {any} session */
+/** @param {Session} session */
 export function signOf(session) {
   const state = stateOf(session);
   if (state === "quiet") {
@@ -37,18 +39,20 @@ export function signOf(session) {
   return { ...(STATES[state] ?? { sign: "", word: state }), state };
 }
 
-/** @param {any} session */
+/** @param {Session} session */
 const since = (session) => session.attention?.since ?? session.startedAt;
 
 /**
- * @param {Iterable<any>} sessions
+ * @param {Iterable<Session>} sessions
  * @param {Map<string, string>} answers the sessions whose question this page has just answered: they stay where they were
- * @returns {{ key: string, title: string, hint: string, sessions: any[] }[]}
+ * @returns {{ key: string, title: string, hint: string, sessions: Session[] }[]}
  */
 export function groupSessions(sessions, answers = new Map()) {
-  const needs = [],
-    archived = [];
-  /** @type {Map<string, any>} */
+  /** @type {Session[]} */
+  const needs = [];
+  /** @type {Session[]} */
+  const archived = [];
+  /** @type {Map<string, ReturnType<typeof groupSessions>[number]>} */
   const places = new Map();
   for (const session of sessions) {
     if (answers.has(session.id) || needsPerson(session)) needs.push(session);
@@ -60,13 +64,13 @@ export function groupSessions(sessions, answers = new Map()) {
       places.set(key, group);
     }
   }
-  const rank = (/** @type {any} */ session) => (answers.has(session.id) ? 0 : NEEDS_YOU.indexOf(stateOf(session)));
+  const rank = (/** @type {Session} */ session) => (answers.has(session.id) ? 0 : NEEDS_YOU.indexOf(stateOf(session)));
   needs.sort(
     (a, b) =>
       rank(a) - rank(b) || (rank(a) === 0 ? order(since(a), since(b)) : order(since(b), since(a))) || order(a.id, b.id),
   );
-  const working = (/** @type {any} */ session) => (["working", "parked"].includes(stateOf(session)) ? 0 : 1);
-  const newest = (/** @type {any[]} */ list) =>
+  const working = (/** @type {Session} */ session) => (["working", "parked"].includes(stateOf(session)) ? 0 : 1);
+  const newest = (/** @type {Session[]} */ list) =>
     list.sort((a, b) => working(a) - working(b) || order(since(b), since(a)) || order(b.id, a.id));
   const groups = [...places.values()].map((group) => ({ ...group, sessions: newest(group.sessions) }));
   groups.sort((a, b) => order(since(b.sessions[0]), since(a.sessions[0])) || order(a.key, b.key));
@@ -79,14 +83,14 @@ export function groupSessions(sessions, answers = new Map()) {
 
 /**
  * Returns the sessions with those that their agents started right after them, each with its depth.
- * @param {any[]} sessions in their order
- * @returns {{ session: any, depth: number }[]}
+ * @param {Session[]} sessions in their order
+ * @returns {{ session: Session, depth: number }[]}
  */
 export function nestChildren(sessions) {
-  /** @type {Map<string, any[]>} */
+  /** @type {Map<string, Session[]>} */
   const children = new Map(["", ...sessions.map((session) => session.id)].map((id) => [id, []]));
   for (const session of sessions) (children.get(session.parentSessionId ?? "") ?? children.get(""))?.push(session);
-  /** @type {{ session: any, depth: number }[]} */
+  /** @type {{ session: Session, depth: number }[]} */
   const nested = [];
   const add = (/** @type {string} */ parent, /** @type {number} */ depth) => {
     for (const session of children.get(parent) ?? []) {

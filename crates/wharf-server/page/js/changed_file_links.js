@@ -16,7 +16,7 @@ export function useChangedFileLinks(transcript, content) {
     let stale = false;
     api.get(`sessions/${transcript.session}/changes`).then(
       (list) => {
-        if (!stale) setPaths(new Set(list.files.map((/** @type {any} */ file) => file.path)));
+        if (!stale) setPaths(new Set(list.files.map((file) => file.path)));
       },
       () => {},
     );

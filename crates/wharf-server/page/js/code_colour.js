@@ -43,7 +43,15 @@ const LANGUAGES = {
 /** Longer blocks stay as they are: colouring them would take longer than a frame. */
 const MAX_CHARS = 20_000;
 
-/** @type {Promise<any> | null} */
+/**
+ * A piece of a text, or pieces that have a colour; and the part of the library that is used here.
+ * @typedef {string | { scope?: string, children: Piece[] }} Piece
+ * @typedef {{ _emitter?: { rootNode?: { children: Piece[] } } }} Coloured
+ * @typedef {{ registerLanguage: (name: string, language: unknown) => void,
+ *   highlight: (text: string, options: { language: string, ignoreIllegals: boolean }) => Coloured }} Library
+ */
+
+/** @type {Promise<Library> | null} */
 let library = null;
 /** @type {Map<string, Promise<void>>} */
 const loaded = new Map();
@@ -77,7 +85,7 @@ export async function colourCode(element, word) {
   if (fragment.textContent === text) element.replaceChildren(fragment);
 }
 
-/** @param {Node} parent @param {any[]} children */
+/** @param {Node} parent @param {Piece[]} children */
 function addNodes(parent, children) {
   for (const child of children) {
     if (typeof child === "string") parent.appendChild(document.createTextNode(child));

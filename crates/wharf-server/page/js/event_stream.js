@@ -8,6 +8,8 @@ import { makeEventParser } from "./event_parser.js";
 import { noteHeard, probeHost } from "./host_watch.js";
 import { takeSlot } from "./stream_slots.js";
 
+/** @import { SessionStreamEvent } from "contract" */
+
 /** A stream without a beat for so long is dead. The host sends one every ten seconds. */
 const SILENCE_MS = 25_000;
 /** The host sends the first event at once: without one for so long, something on the way may hold it back. */
@@ -33,7 +35,7 @@ const way = { isHeldBack: false, probedAt: 0 };
 /**
  * Follows a stream until it is closed, across reconnects.
  * @param {{ path: (waitMs: number | null) => string, headers?: () => Record<string, string>,
- *   onEvent: (event: string, data: any, id: string | null) => void,
+ *   onEvent: (event: SessionStreamEvent, id: string | null) => void,
  *   onState: (state: "connecting" | "open" | "lost", error?: CallError) => void,
  *   onHeldBack: (isHeldBack: boolean) => void,
  *   onFatal: (error: CallError) => void }} options
@@ -73,7 +75,7 @@ export function followStream(options) {
       options.onState("open");
       const parse = makeEventParser((event, data, id) => {
         failures = 0;
-        options.onEvent(event, JSON.parse(data), id);
+        options.onEvent(/** @type {SessionStreamEvent} */ ({ event, data: JSON.parse(data) }), id);
       });
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       for (;;) {

@@ -2,6 +2,8 @@
 /** Times, sizes and counts in words. */
 import { plainText } from "./text.js";
 
+/** @import { Session } from "contract" */
+
 /** @param {string} at */
 export function age(at, now = Date.now()) {
   const seconds = Math.max(0, Math.round((now - Date.parse(at)) / 1000));
@@ -57,12 +59,12 @@ export function money(cost) {
   return cost.currency === "USD" ? `$${amount}` : `${amount} ${cost.currency}`;
 }
 
-/** @param {any} session */
+/** @param {Session} session */
 export const titleOf = (session) => session.title || session.label || session.name || session.adapterSlug;
 
 /** @param {string} path */
 export const baseName = (path) => path.split("/").filter(Boolean).at(-1) ?? "/";
 
-/** Returns the workspace of a session as a person calls it. @param {any} session */
+/** Returns the workspace of a session as a person calls it. @param {Session} session */
 export const placeOf = (session) =>
   plainText(session.workspaceSlug === "default" ? baseName(session.cwd) : session.workspaceSlug);

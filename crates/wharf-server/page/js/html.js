@@ -3,5 +3,9 @@
 import { h } from "preact";
 import htm from "../vendor/htm.js";
 
-/** @type {(strings: TemplateStringsArray, ...values: any[]) => any} */
-export const html = /** @type {any} */ (htm).bind(h);
+/** @import { ComponentChildren } from "preact" */
+
+/** An event of an element of this type. @template {EventTarget} T @typedef {Event & { target: T }} EventOf */
+
+/** @type {(strings: TemplateStringsArray, ...values: unknown[]) => ComponentChildren} */
+export const html = htm.bind(h);

@@ -9,6 +9,14 @@ import { sessionLink } from "./router.js";
 import { plainText } from "./text.js";
 import * as storage from "./storage.js";
 
+/** @import { PushSubscriptionArgs, Session } from "contract" */
+
+/**
+ * The part of trusted types that is used here; not every browser has them.
+ * @typedef {{ createScriptURL: (text: string) => string }} ScriptPolicy
+ * @typedef {{ createPolicy: (name: string, rules: ScriptPolicy) => ScriptPolicy }} TrustedTypes
+ */
+
 const CONTENT_CHARS = 140;
 /** A turn that took less is not worth a notification. */
 export const MIN_TURN_MS = 20_000;
@@ -28,8 +36,9 @@ export async function registerWorker() {
   if (!("serviceWorker" in navigator) || !isSecureContext) return null;
   const address = routeUrl("sw.js");
   // The browser takes the address of a script only from a policy that the page has declared.
-  const policy = /** @type {any} */ (window).trustedTypes?.createPolicy("wharf-worker", {
-    createScriptURL: (/** @type {string} */ text) => {
+  const { trustedTypes } = /** @type {Window & { trustedTypes?: TrustedTypes }} */ (window);
+  const policy = trustedTypes?.createPolicy("wharf-worker", {
+    createScriptURL: (text) => {
       if (text !== address) throw new TypeError("not the page's own worker");
       return text;
     },
@@ -42,22 +51,19 @@ export function startNotifications() {
   onChange(() => {
     if (!app.listed) return;
     const waiting = [...app.sessions.values()].filter(needsPerson).length;
-    const title =
-      app.route.id && app.sessions.get(app.route.id)
-        ? `${plainText(titleOf(app.sessions.get(app.route.id)))} · Wharf`
-        : "Wharf";
+    const shown = app.sessions.get(app.route.id ?? "");
+    const title = shown ? `${plainText(titleOf(shown))} · Wharf` : "Wharf";
     const text = waiting ? `(${waiting}) ${title}` : title;
     if (document.title !== text) {
       document.title = text;
-      const badge = /** @type {any} */ (navigator);
-      (waiting ? badge.setAppBadge?.(waiting) : badge.clearAppBadge?.())?.catch?.(() => {});
+      (waiting ? navigator.setAppBadge?.(waiting) : navigator.clearAppBadge?.())?.catch?.(() => {});
     }
     for (const session of app.sessions.values()) noteSession(session);
     primed = true;
   });
 }
 
-/** @param {any} session */
+/** @param {Session} session */
 function noteSession(session) {
   const [state, row] = [stateOf(session), session.attention?.row ?? null];
   const before = known.get(session.id);
@@ -88,7 +94,7 @@ function noteSession(session) {
 /** @type {Record<string, string>} */
 const REASONS = { needs_answer: "asks", failed: "failed", finished: "finished" };
 
-/** @param {any} session */
+/** @param {Session} session */
 async function showNotification(session) {
   const registration = await navigator.serviceWorker?.getRegistration(routeUrl(""));
   const body =
@@ -140,7 +146,7 @@ export async function subscribePush() {
     userVisibleOnly: true,
     applicationServerKey: publicKey,
   });
-  await api.call("PUT", "push", { body: subscription.toJSON() });
+  await api.call("PUT", "push", { body: /** @type {PushSubscriptionArgs} */ (subscription.toJSON()) });
   return true;
 }
 

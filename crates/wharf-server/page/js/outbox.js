@@ -9,6 +9,8 @@ import { readDraft, writeDraft } from "./drafts.js";
 import { hostAnswers, onAnswersChange } from "./host_watch.js";
 import * as storage from "./storage.js";
 
+/** @import { PromptArgs, Upload } from "contract" */
+
 const PREFIX = "outbox:";
 /** The pause before a prompt is sent again if the way to the host failed. */
 const RETRY_PAUSE_MS = 2000;
@@ -19,10 +21,15 @@ const MAX_AGE_MS = 600_000;
 const OWN_LOCK = `${PREFIX}${api.randomText()}`;
 
 /**
+ * A file that a prompt may name.
+ * @typedef {{ path: string, uri: string } | { path: string, absolute: string, uri?: undefined }} NamedFile
+ */
+
+/**
  * `body` is null until the images have been uploaded. Of the files those with an address of their own (`uri`) go along in any case,
  * others if the text names them.
- * @typedef {{ session: string, key: string, text: string, at: number, body: any, images: { blob: Blob, name: string, url: string }[],
- *   files: any[], isTakenBack?: boolean }} OutgoingPrompt
+ * @typedef {{ session: string, key: string, text: string, at: number, body: PromptArgs | null,
+ *   images: { blob: Blob, name: string, url: string }[], files: NamedFile[], isTakenBack?: boolean }} OutgoingPrompt
  */
 
 /** @type {Map<string, OutgoingPrompt[]>} */
@@ -111,7 +118,10 @@ function listForeign() {
   return kept.flatMap((one) => (one && !listOutgoing(one.session).some((own) => own.key === one.key) ? [one] : []));
 }
 
-/** @param {string | null} text @returns {{ owner: string, session: string, key: string, text: string, at: number, body: any } | null} */
+/**
+ * @param {string | null} text
+ * @returns {{ owner: string, session: string, key: string, text: string, at: number, body: PromptArgs | null } | null}
+ */
 function parseKept(text) {
   try {
     const kept = JSON.parse(text ?? "null");
@@ -195,9 +205,10 @@ async function sendFirst(session) {
 /** @param {OutgoingPrompt} prompt */
 async function sendOnce(prompt) {
   if (!prompt.body) {
+    /** @type {Upload[]} */
     const uploads = [];
     for (const image of prompt.images) {
-      const path = `sessions/${prompt.session}/uploads${api.toQuery({ name: image.name })}`;
+      const path = /** @type {const} */ (`sessions/${prompt.session}/uploads${api.toQuery({ name: image.name })}`);
       uploads.push(
         await api.call("POST", path, {
           raw: image.blob,
@@ -227,7 +238,10 @@ onAnswersChange((answers) => {
   if (answers) answerWaiters.splice(0).forEach((resume) => resume());
 });
 
-/** Returns the content of a prompt. @param {string} text @param {{ id: string }[]} uploads @param {any[]} files */
+/**
+ * Returns the content of a prompt.
+ * @param {string} text @param {{ id: string }[]} uploads @param {NamedFile[]} files
+ */
 export function buildPrompt(text, uploads, files) {
   const named = files.filter((file) => file.uri || text.includes(`@${file.path}`));
   if (!uploads.length && !named.length) return text;

@@ -5,6 +5,8 @@ import { dropSubscription } from "./notifications.js";
 import { resumeOutbox, takeAllBack } from "./outbox.js";
 import { app, changed, followRoute, forgetAll, forgetShown, showMessage } from "./store.js";
 
+/** @import { LoggedIn } from "contract" */
+
 /**
  * Takes a code out of the address, so that it stays neither there nor in the history.
  * @param {string} [route] what the address has instead, after `#`
@@ -54,7 +56,7 @@ export async function signIn(code) {
     const response = await api.send("POST", "login", { body: { code: code.trim(), name: deviceName() } });
     // A code that is refused does not end the login that there is.
     if (!response.ok) throw await api.readRefusal(response);
-    const login = await response.json();
+    const login = /** @type {LoggedIn} */ (await response.json());
     api.setKey(login.page);
     // What the former login of this page has shown may not be for the new one.
     if (app.login === "in") {
@@ -77,7 +79,7 @@ export function enter() {
   changed();
   api.get("logins").then(
     (list) => {
-      app.me = list.logins.find((/** @type {any} */ login) => login.current) ?? app.me;
+      app.me = list.logins.find((login) => login.current) ?? app.me;
       changed();
     },
     () => {},

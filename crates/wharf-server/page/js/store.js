@@ -8,6 +8,8 @@ import { clearOutbox, connectOutbox } from "./outbox.js";
 import * as storage from "./storage.js";
 import { Transcript } from "./transcript.js";
 
+/** @import { Session, SessionStreamEvent } from "contract" */
+
 /** An answered session stays at its place in the list for so long. */
 const ANSWER_SHOWN_MS = 3000;
 const MESSAGE_SHOWN_MS = 6000;
@@ -15,17 +17,15 @@ const MESSAGE_SHOWN_MS = 6000;
 /** @typedef {{ kind: string, id?: string, row?: string, query?: string }} Route */
 
 export const app = {
-  /** @type {"in" | "out" | "ended"} */
-  login: /** @type {any} */ ("out"),
+  login: /** @type {"in" | "out" | "ended"} */ ("out"),
   /** The reason why the last code in the address did not sign in. */
   loginFault: "",
-  /** @type {any} the login of this page */
-  me: null,
-  /** @type {Map<string, any>} */
+  /** The login of this page. */
+  me: /** @type {{ role: string, name?: string } | null} */ (null),
+  /** @type {Map<string, Session>} */
   sessions: new Map(),
   listed: false,
-  /** @type {"connecting" | "open" | "lost"} */
-  connection: /** @type {any} */ ("connecting"),
+  connection: /** @type {"connecting" | "open" | "lost"} */ ("connecting"),
   /** False while nothing comes from the host although something should. */
   hostAnswers: true,
   /** @type {Route} */
@@ -141,9 +141,9 @@ function openStream(id) {
     path: (waitMs) =>
       `sessions/stream${api.toQuery({ rows: id ?? undefined, wait: waitMs === null ? undefined : `${waitMs / 1000}s` })}`,
     headers: () => /** @type {Record<string, string>} */ (own?.position ? { "Last-Event-ID": own.position } : {}),
-    onEvent: (event, data, eventId) => {
-      if (takeListEvent(event, data)) return changed();
-      if (own && own === app.transcript && own.apply(event, data, eventId)) changed();
+    onEvent: (event, eventId) => {
+      if (takeListEvent(event)) return changed();
+      if (own && own === app.transcript && own.apply(event, eventId)) changed();
     },
     onState: (state) => {
       app.connection = state === "connecting" && app.connection === "lost" ? "lost" : state;
@@ -163,10 +163,9 @@ function openStream(id) {
   });
 }
 
-/** @param {string} event @param {any} data */
-function takeListEvent(event, data) {
-  if (event === "snapshot")
-    app.sessions = new Map(data.sessions.map((/** @type {any} */ session) => [session.id, session]));
+/** @param {SessionStreamEvent} message */
+function takeListEvent({ event, data }) {
+  if (event === "snapshot") app.sessions = new Map(data.sessions.map((session) => [session.id, session]));
   else if (event === "session") app.sessions.set(data.id, data);
   else if (event === "forgotten") app.sessions.delete(data.id);
   else return false;

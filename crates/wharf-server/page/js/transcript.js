@@ -5,10 +5,11 @@
  * exception in cost, not in kind: an append makes a new row object with the longer text.
  */
 
-/** @typedef {{ id: string, rev: number, at: string, changedAt: string, turn: string | null, parent: string | null, open: boolean,
- *   summary: string, kind: string, [member: string]: any }} Row */
-/** @typedef {{ fold: number, session: string, asOf: string, rows: Row[], before: string | null, after: string | null,
- *   midTurn: boolean, turnHead: { id: string, summary: string } | null, state?: any }} Page */
+/** @import { Row, RowAppend, RowHead, RowPage, RowPart, SessionStreamEvent, TranscriptState } from "contract" */
+
+/** A row of a kind. @template {Row["kind"]} K @typedef {Extract<Row, { kind: K }>} RowOf */
+
+/** A row with content. @typedef {{ open: boolean, parts: RowPart[] }} RowWithParts */
 
 /** Rows that stay in memory while the end is followed. */
 const MAX_ROWS = 600;
@@ -27,11 +28,16 @@ function parseRowId(id) {
   return [Number(seq), Number(part ?? 1)];
 }
 
-/** Appends text to a part: to the end that is shown, if the part is cut. @param {any} part @param {string} text */
-const growPart = (part, text) =>
-  part.cut
+/**
+ * Appends text to a part: to the end that is shown, if the part is cut.
+ * @param {RowPart} part @param {string} text @returns {RowPart}
+ */
+const growPart = (part, text) => {
+  if (part.type !== "text") return part;
+  return part.cut
     ? { ...part, cut: { ...part.cut, tail: (part.cut.tail ?? "") + text } }
     : { ...part, text: part.text + text };
+};
 
 export class Transcript {
   /** @param {string} session @param {(row: string) => Promise<Row>} readRow */
@@ -46,8 +52,8 @@ export class Transcript {
     this.before = /** @type {string | null} */ (null);
     /** True while rows between the loaded ones and the end are missing: the page was opened at an older row. */
     this.after = /** @type {string | null} */ (null);
-    this.turnHead = /** @type {Page["turnHead"]} */ (null);
-    this.state = /** @type {any} */ (null);
+    this.turnHead = /** @type {RowHead | null} */ (null);
+    this.state = /** @type {TranscriptState | null} */ (null);
     this.position = /** @type {string | null} */ (null);
     this.asOf = "";
     this.loaded = false;
@@ -55,7 +61,7 @@ export class Transcript {
     /** Rises with every change, for views. */
     this.version = 0;
     /** Rows that changed since the view last drew, for appends without a new layout. */
-    this.appendListeners = /** @type {Map<string, (row: Row) => void>} */ (new Map());
+    this.appendListeners = /** @type {Map<string, (row: RowWithParts) => void>} */ (new Map());
   }
 
   /** @param {string} id */
@@ -76,13 +82,16 @@ export class Transcript {
     return row?.id === id ? row : undefined;
   }
 
-  /** Applies an event of the stream. Returns true if the layout may have changed. @param {string} event @param {any} data @param {string | null} id */
-  apply(event, data, id) {
+  /**
+   * Applies an event of the stream. Returns true if the layout may have changed.
+   * @param {SessionStreamEvent} message @param {string | null} id
+   */
+  apply({ event, data }, id) {
     if (id) this.position = id;
     if (event === "page") this.#replaceAll(data);
     else if (event === "row") this.#putRow(data);
     else if (event === "append" || event === "tail") return this.#append(data);
-    else if (event === "state") this.state = { ...this.state, ...data };
+    else if (event === "state") this.state = /** @type {TranscriptState} */ ({ ...this.state, ...data });
     else if (event === "reset") this.#forget();
     else if (event === "gone") this.gone = true;
     else if (event === "beat") {
@@ -93,14 +102,14 @@ export class Transcript {
     return true;
   }
 
-  /** @param {Page} page */
+  /** @param {RowPage} page */
   #replaceAll(page) {
     this.rows = page.rows;
     this.unseenRevs.clear();
     this.fold = page.fold;
-    this.before = page.before;
+    this.before = page.before ?? null;
     this.after = null;
-    this.turnHead = page.turnHead;
+    this.turnHead = page.turnHead ?? null;
     this.state = page.state ?? this.state;
     this.asOf = page.asOf;
     this.loaded = true;
@@ -137,7 +146,7 @@ export class Transcript {
       : this.rows.map((known, index) => (index === place ? row : known));
   }
 
-  /** @param {{ id: string, from: number, rev: number, part: number, text: string, changedAt: string }} append */
+  /** @param {RowAppend} append */
   #append(append) {
     const place = this.indexOf(append.id);
     const known = this.rows[place];
@@ -146,13 +155,11 @@ export class Transcript {
       return false;
     }
     if (known.rev >= append.rev) return false;
-    if (known.rev !== append.from) {
+    if (known.rev !== append.from || !("parts" in known) || !known.parts) {
       this.refetch(append.id);
       return false;
     }
-    const parts = known.parts.map((/** @type {any} */ part, /** @type {number} */ index) =>
-      index === append.part ? growPart(part, append.text) : part,
-    );
+    const parts = known.parts.map((part, index) => (index === append.part ? growPart(part, append.text) : part));
     const row = { ...known, rev: append.rev, changedAt: append.changedAt, parts };
     // The array is changed in place: a view that listens to this row appends nodes, and no other view has to be drawn.
     this.rows[place] = row;
@@ -169,37 +176,40 @@ export class Transcript {
   /** Reads a row again whose changes were missed. @param {string} id */
   async refetch(id) {
     const row = await this.readRow(id).catch(() => null);
-    if (row) this.apply("row", row, null);
+    if (row) this.apply({ event: "row", data: row }, null);
     this.onRefetched?.();
   }
 
-  /** Puts an older page before the rows. @param {Page} page */
+  /** Puts an older page before the rows. @param {RowPage} page */
   prepend(page) {
     const first = this.rows[0]?.id;
     const older = first ? page.rows.filter((row) => compareRows(row.id, first) < 0) : page.rows;
     this.rows = [...older, ...this.rows];
-    this.before = page.before;
-    this.turnHead = page.turnHead;
+    this.before = page.before ?? null;
+    this.turnHead = page.turnHead ?? null;
     this.#refetchUnseen(older);
     this.version += 1;
   }
 
-  /** Puts a newer page after the rows, when the page was opened at an older row. @param {Page} page */
+  /** Puts a newer page after the rows, when the page was opened at an older row. @param {RowPage} page */
   appendPage(page) {
     const last = this.rows.at(-1)?.id;
     const newer = last ? page.rows.filter((row) => compareRows(row.id, last) > 0) : page.rows;
     this.rows = [...this.rows, ...newer];
-    this.after = page.after;
+    this.after = page.after ?? null;
     this.#refetchUnseen(newer);
     this.version += 1;
   }
 
-  /** Shows a page around an older row. Later rows of the stream are left out until the end is loaded. @param {Page} page */
+  /**
+   * Shows a page around an older row. Later rows of the stream are left out until the end is loaded.
+   * @param {RowPage} page
+   */
   showPage(page) {
     const state = this.state;
     this.#replaceAll(page);
     this.state = page.state ?? state;
-    this.after = page.after;
+    this.after = page.after ?? null;
     this.version += 1;
   }
 

@@ -113,6 +113,21 @@ fn own_scripts_make_no_markup_from_text() {
     }
 }
 
+/// The contract says of what type everything is that the host sends; an agent's own JSON is
+/// `unknown` until it has been looked at.
+#[test]
+fn own_scripts_have_no_type_any() {
+    for (name, content) in PAGE_FILES.iter().filter(|(name, _)| name.starts_with("js/")) {
+        let text = std::str::from_utf8(content).unwrap();
+        for banned in ["{any", "<any", ": any", "| any", ", any>", "=> any"] {
+            assert!(
+                !text.contains(banned),
+                "{name} has {banned:?}; page_tests/contract.d.ts has the types of the contract"
+            );
+        }
+    }
+}
+
 #[test]
 fn first_load_is_small() {
     let is_lazy = |name: &str| {

@@ -5,6 +5,9 @@ import * as api from "../api.js";
 import { html } from "../html.js";
 import * as storage from "../storage.js";
 
+/** @import { Described } from "contract" */
+/** @import { EventOf } from "../html.js" */
+
 const LIBRARIES = [
   ["Preact 11.2.0", "MIT", "preact.txt"],
   ["htm 3.1.1", "Apache-2.0", "htm.txt"],
@@ -13,7 +16,7 @@ const LIBRARIES = [
 ];
 
 export function About() {
-  const [host, setHost] = useState(/** @type {any} */ (null));
+  const [host, setHost] = useState(/** @type {Described | null} */ (null));
   const [fault, setFault] = useState("");
   useEffect(() => {
     api.get("host").then(setHost, (error) => setFault(error.message));
@@ -24,7 +27,7 @@ export function About() {
     ${isSecureContext ? "" : html`<p class="warning">This page came over plain HTTP from another machine. Browsers then allow no notifications, no installation and no clipboard. Use TLS, or a tunnel.</p>`}
     <h2>Keys</h2><dl class="keys"><dt><kbd>j</kbd> <kbd>k</kbd></dt><dd>next and previous session</dd><dt><kbd>/</kbd></dt><dd>search</dd><dt><kbd>n</kbd></dt><dd>new session</dd><dt><kbd>i</kbd></dt><dd>write to the agent</dd>
       <dt><kbd>Ctrl K</kbd></dt><dd>go to a session or a command</dd><dt><kbd>Ctrl F</kbd></dt><dd>find in the session; a second time: the browser's own</dd><dt><kbd>Esc</kbd></dt><dd>leave the field, close</dd></dl>
-    <p><label class="check"><input type="checkbox" checked=${storage.load("keys") !== "off"} onChange=${(/** @type {any} */ event) => storage.save("keys", event.target.checked ? null : "off")} /> Single letters are keys</label></p>
+    <p><label class="check"><input type="checkbox" checked=${storage.load("keys") !== "off"} onChange=${(/** @type {EventOf<HTMLInputElement>} */ event) => storage.save("keys", event.target.checked ? null : "off")} /> Single letters are keys</label></p>
     <h2>Libraries</h2><ul>${LIBRARIES.map(([name, kind, file]) => html`<li>${name}, <a href=${licence(file)} target="_blank" rel="noopener">${kind}</a></li>`)}</ul>
   </div>`;
 }

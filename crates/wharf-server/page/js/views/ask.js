@@ -13,6 +13,9 @@ import { Diff } from "./diff.js";
 import { AskForm } from "./form.js";
 import { PlainText } from "./parts.js";
 
+/** @import { AnswerArgs, AskForm as Form, AskOption, AskSubject as Subject, OpenAsk } from "contract" */
+/** @import { Transcript } from "../transcript.js" */
+
 /** A tap within this time after a question appeared was meant for the one before. */
 const SETTLE_MS = 400;
 
@@ -23,21 +26,24 @@ const GONE_SHOWN_MS = 1200;
 /** The width below which the dock shows one line of a question. */
 const NARROW = "(max-width: 759px)";
 
-/** @param {any} subject */
+/** @param {Subject | undefined} subject */
 export function askTitle(subject) {
   if (subject?.command) return "Wants to run";
   if (subject?.diffs?.length) return "Wants to edit";
   return "Asks";
 }
 
-/** The subject, complete: a person must be able to tell "nothing to see" from "not shown". @param {{ subject: any }} props */
+/**
+ * The subject, complete: a person must be able to tell "nothing to see" from "not shown".
+ * @param {{ subject: Pick<Subject, "title"> & Partial<Subject> }} props
+ */
 export function AskSubject({ subject }) {
   const hasMore = subject.command || subject.diffs?.length || subject.text || subject.paths?.length;
   return html`<div class="ask-subject">
     ${subject.command ? html`<pre class="command" tabindex="0"><${PlainText} text=${subject.command} /></pre>` : html`<p class="ask-title">${plainText(subject.title)}</p>`}
     ${subject.cwd ? html`<p class="faint">in ${plainText(subject.cwd)}</p>` : ""}
     ${subject.outside?.length ? html`<p class="warning">Outside of the session's directory: ${subject.outside.map(plainText).join(", ")}</p>` : ""}
-    ${(subject.diffs ?? []).map((/** @type {any} */ diff) => html`<${Diff} diff=${diff} />`)}
+    ${(subject.diffs ?? []).map((diff) => html`<${Diff} diff=${diff} />`)}
     ${subject.paths?.length && !subject.diffs?.length ? html`<p class="faint">${subject.paths.map(plainText).join(", ")}</p>` : ""}
     ${subject.text ? html`<${PlainText} text=${subject.text} />` : ""}
     ${!hasMore && subject.detailed === false ? html`<p class="faint">The agent sent no details.</p>` : ""}
@@ -45,8 +51,14 @@ export function AskSubject({ subject }) {
 }
 
 /**
+ * A question that can be answered here: a row, or an entry of the list of open ones.
+ * @typedef {{ askId: number, options?: AskOption[], moreOptions?: number, form?: Form | null }} Answerable
+ */
+
+/**
  * The answers of one question. Its key is the question, so that every question settles anew.
- * @param {{ session: string, listed?: string, ask: any, onAnswered?: () => void }} props listed: the session of the list that shows the question
+ * @param {{ session: string, listed?: string, ask: Answerable, onAnswered?: () => void }} props
+ *   listed: the session of the list that shows the question
  */
 export function AskAnswers({ session, listed, ask, onAnswered }) {
   const [isSettled, setSettled] = useState(false);
@@ -56,7 +68,7 @@ export function AskAnswers({ session, listed, ask, onAnswered }) {
     return () => clearTimeout(timer);
   }, []);
   if (!mayControl()) return html`<p class="faint">You can see this question, but not answer it.</p>`;
-  const answer = async (/** @type {any} */ body, name = "Answered") => {
+  const answer = async (/** @type {AnswerArgs} */ body, name = "Answered") => {
     if (busy || !isSettled) return;
     setBusy(true);
     answeredHere.add(`${session}/${ask.askId}`);
@@ -75,16 +87,19 @@ export function AskAnswers({ session, listed, ask, onAnswered }) {
   };
   if (ask.form)
     return html`<div data-settled=${isSettled || undefined}><${AskForm} form=${ask.form} busy=${busy} onAnswer=${answer} /></div>`;
-  return html`<div class="ask-options" data-settled=${isSettled || undefined}>${ask.options.map(
-    (/** @type {any} */ option) => html`<button key=${option.optionId} disabled=${busy}
+  return html`<div class="ask-options" data-settled=${isSettled || undefined}>${(ask.options ?? []).map(
+    (option) => html`<button key=${option.optionId} disabled=${busy}
       class=${option.kind === "allow_once" ? "allow allow-once" : option.kind?.startsWith("allow") ? "allow" : "reject"} onClick=${() => answer({ optionId: option.optionId }, plainText(option.name))}>${plainText(option.name)}</button>`,
   )}
     ${ask.moreOptions ? html`<p class="faint">${plural(ask.moreOptions, "more option")} in the terminal: wharf answer</p>` : ""}</div>`;
 }
 
-/** The open questions of the session that is shown, above the composer. @param {{ transcript: import("../transcript.js").Transcript, row?: string }} props */
+/**
+ * The open questions of the session that is shown, above the composer.
+ * @param {{ transcript: Transcript, row?: string }} props
+ */
 export function AskDock({ transcript, row }) {
-  const asks = (transcript.state?.asks ?? []).map((/** @type {string} */ id) => transcript.find(id)).filter(Boolean);
+  const asks = (transcript.state?.asks ?? []).map((id) => transcript.find(id)).filter((found) => found?.kind === "ask");
   const missing = (transcript.state?.asks ?? []).length - asks.length;
   const ask = asks[0];
   // A notification leads to its question: where the dock has no room for all of it, the sheet is opened.
@@ -125,7 +140,7 @@ export function OpenAskSheet() {
 
 /** The questions of a session one after the other, read from the host. @param {{ session: string, onClose: () => void }} props */
 function AskSheet({ session, onClose }) {
-  const [asks, setAsks] = useState(/** @type {any[] | null} */ (null));
+  const [asks, setAsks] = useState(/** @type {OpenAsk[] | null} */ (null));
   const [gone, setGone] = useState("");
   const info = app.sessions.get(session);
   const count = info?.attention?.count ?? 0;
@@ -134,7 +149,7 @@ function AskSheet({ session, onClose }) {
     let closed = false;
     attempt(api.get(`sessions/${asker}/asks`)).then((answer) => {
       if (closed || !answer) return;
-      const isGone = asks?.length && !answer.asks.some((/** @type {any} */ ask) => ask.askId === asks[0].askId);
+      const isGone = asks?.length && !answer.asks.some((ask) => ask.askId === asks[0].askId);
       if (isGone && !answeredHere.has(`${asker}/${asks[0].askId}`)) {
         setGone("This question has been answered elsewhere.");
         setTimeout(() => {
@@ -142,7 +157,7 @@ function AskSheet({ session, onClose }) {
         }, GONE_SHOWN_MS);
       } else next(answer.asks);
     });
-    const next = (/** @type {any[]} */ list) => {
+    const next = (/** @type {OpenAsk[]} */ list) => {
       setGone("");
       setAsks(list);
       if (!list.length) onClose();
@@ -165,8 +180,9 @@ function AskSheet({ session, onClose }) {
   <//>`;
 }
 
-/** @param {any} ask */
+/** @param {OpenAsk} ask @returns {Form | null} */
 function toForm(ask) {
   if (ask.kind !== "elicitation") return null;
-  return { schema: ask.params?.requestedSchema ?? null, url: ask.params?.url && safeLink(ask.params.url) };
+  const { requestedSchema, url } = /** @type {{ requestedSchema?: unknown, url?: string }} */ (ask.params ?? {});
+  return { schema: requestedSchema ?? null, url: url && safeLink(url) };
 }

@@ -9,9 +9,11 @@ import { app, attempt } from "../store.js";
 import { plainText } from "../text.js";
 import { Counts, Diff } from "./diff.js";
 
+/** @import { ChangedFile, ChangedFileList, FileDiff } from "contract" */
+
 /** @param {{ id: string, file: string }} props file: the one that is open at first */
 export function Changes({ id, file: wanted }) {
-  const [list, setList] = useState(/** @type {any} */ (null));
+  const [list, setList] = useState(/** @type {ChangedFileList | null} */ (null));
   const turn = app.sessions.get(id)?.turn;
   useEffect(() => {
     attempt(api.get(`sessions/${id}/changes`)).then((answer) => answer && setList(answer));
@@ -24,15 +26,15 @@ export function Changes({ id, file: wanted }) {
           ? html`<p class="faint">No changes. Changes that an agent makes by a command, without telling of them, are not among these.</p>`
           : html`
       <p>${plural(list.total, "file")} <${Counts} ...${list} /></p>
-      ${list.files.map((/** @type {any} */ file) => html`<${File} key=${file.path} file=${file} session=${id} isWanted=${file.path === wanted} />`)}
+      ${list.files.map((file) => html`<${File} key=${file.path} file=${file} session=${id} isWanted=${file.path === wanted} />`)}
       <p class="faint">These are the changes that the agent told of. A line that was changed twice counts twice.${list.partial ? " There are more." : ""}</p>`
     }</div>`;
 }
 
-/** @param {{ file: any, session: string, isWanted: boolean }} props */
+/** @param {{ file: ChangedFile, session: string, isWanted: boolean }} props */
 function File({ file, session, isWanted }) {
   const frame = useRef(/** @type {HTMLElement | null} */ (null));
-  const [diffs, setDiffs] = useState(/** @type {any[] | null} */ (null));
+  const [diffs, setDiffs] = useState(/** @type {{ row: string, diff: FileDiff }[] | null} */ (null));
   const [open, setOpen] = useState(false);
   const toggle = async () => {
     setOpen(!open);
@@ -41,15 +43,13 @@ function File({ file, session, isWanted }) {
       file.rows
         .slice(0, 10)
         .reverse()
-        .map((/** @type {string} */ row) => api.get(`sessions/${session}/rows/${row}`).catch(() => null)),
+        .map((row) => api.get(`sessions/${session}/rows/${row}`).catch(() => null)),
     );
     setDiffs(
       rows
-        .filter(Boolean)
+        .filter((row) => row?.kind === "tool")
         .flatMap((row) =>
-          (row.diffs ?? [])
-            .filter((/** @type {any} */ diff) => diff.path === file.path)
-            .map((/** @type {any} */ diff) => ({ row: row.id, diff })),
+          (row.diffs ?? []).filter((diff) => diff.path === file.path).map((diff) => ({ row: row.id, diff })),
         ),
     );
   };

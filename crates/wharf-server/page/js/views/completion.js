@@ -5,7 +5,11 @@ import * as api from "../api.js";
 import { html } from "../html.js";
 import { plainText } from "../text.js";
 
-/** @typedef {{ from: number, to: number, items: { text: string, hint: string, file?: any }[] }} Completion */
+/** @import { AgentCommandInfo, File as ListedFile, Query } from "contract" */
+
+/** @typedef {{ from: number, to: number, items: { text: string, hint: string, file?: ListedFile }[] }} Completion */
+
+/** The path of a search for files. @typedef {`sessions/${string}/files${Query}`} FilePath */
 
 /** Returns the word before the caret that can be completed. @param {string} text @param {number} caret */
 export function findTrigger(text, caret) {
@@ -23,7 +27,7 @@ const SEARCH_PAUSE_MS = 200;
 
 /**
  * Asks for files until the host has found one or has seen all.
- * @param {string} path @param {() => boolean} isStale @param {() => void} onNothingYet
+ * @param {FilePath} path @param {() => boolean} isStale @param {() => void} onNothingYet
  */
 async function findFiles(path, isStale, onNothingYet) {
   for (let tried = 1; ; tried += 1) {
@@ -36,7 +40,7 @@ async function findFiles(path, isStale, onNothingYet) {
 
 /**
  * Returns what can be chosen for the text before the caret.
- * @param {{ text: string, caret: number, commands: any[], filePath: (query: string) => string }} options
+ * @param {{ text: string, caret: number, commands: AgentCommandInfo[], filePath: (query: string) => FilePath }} options
  * @returns {Completion | null}
  */
 export function useCompletion({ text, caret, commands, filePath }) {
@@ -63,7 +67,7 @@ export function useCompletion({ text, caret, commands, filePath }) {
         () => setFound(null),
       );
       if (stale || !answer) return;
-      const items = answer.files.map((/** @type {any} */ file) => ({
+      const items = answer.files.map((file) => ({
         text: `@${file.path} `,
         hint: file.kind === "directory" ? "directory" : "",
         file,

@@ -11,13 +11,17 @@ import { CompletionList, useCompletion } from "./completion.js";
 import { Icon } from "./icon.js";
 import { readWholeText } from "./queue.js";
 
+/** @import { EventOf } from "../html.js" */
+/** @import { NamedFile } from "../outbox.js" */
+/** @import { Transcript } from "../transcript.js" */
+
 /** After so long a running stop can be forced. */
 const FORCE_AFTER_MS = 3000;
 
 /** True if Enter sends: with a hardware keyboard. A touch keyboard has no other key for a new line. */
 export const enterSends = () => !matchMedia("(pointer: coarse)").matches;
 
-/** @param {{ transcript: import("../transcript.js").Transcript }} props */
+/** @param {{ transcript: Transcript }} props */
 export function Composer({ transcript }) {
   const session = transcript.session;
   const [text, setText] = useState(() => readDraft(session));
@@ -25,7 +29,7 @@ export function Composer({ transcript }) {
   const [selected, setSelected] = useState(0);
   const [dismissed, setDismissed] = useState("");
   const [images, setImages] = useState(/** @type {{ blob: Blob, name: string, url: string }[]} */ ([]));
-  const files = useRef(/** @type {any[]} */ ([]));
+  const files = useRef(/** @type {NamedFile[]} */ ([]));
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
   const nextCaret = useRef(/** @type {number | null} */ (null));
   const settings = transcript.state?.settings;
@@ -163,20 +167,20 @@ export function Composer({ transcript }) {
       ${
         takesImages
           ? html`<label class="icon-button attach" title="Add an image"><${Icon} name="image" /><span class="hidden-text">Add an image</span><input type="file" accept="image/*" multiple class="hidden-text"
-        onChange=${(/** @type {any} */ event) => {
-          addImages(event.target.files);
+        onChange=${(/** @type {EventOf<HTMLInputElement>} */ event) => {
+          addImages(event.target.files ?? []);
           event.target.value = "";
         }} /></label>`
           : ""
       }
       <textarea ref=${field} id="composer" rows="1" placeholder="Message" aria-label="Message to the agent" aria-controls=${completion ? "completion" : undefined}
         aria-activedescendant=${completion ? `completion-${selected}` : undefined} value=${text}
-        onInput=${(/** @type {any} */ event) => {
+        onInput=${(/** @type {EventOf<HTMLTextAreaElement>} */ event) => {
           change(event.target.value);
           setCaret(event.target.selectionStart);
           setSelected(0);
         }}
-        onSelect=${(/** @type {any} */ event) => setCaret(event.target.selectionStart)}
+        onSelect=${(/** @type {EventOf<HTMLTextAreaElement>} */ event) => setCaret(event.target.selectionStart)}
         onPaste=${(/** @type {ClipboardEvent} */ event) => {
           const pasted = event.clipboardData?.files;
           if (pasted?.length) {

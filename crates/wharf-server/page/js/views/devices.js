@@ -9,8 +9,11 @@ import { attempt, mayControl } from "../store.js";
 import { plainText } from "../text.js";
 import { NotificationSettings } from "./notification_settings.js";
 
+/** @import { Login } from "contract" */
+/** @import { EventOf } from "../html.js" */
+
 export function Devices() {
-  const [logins, setLogins] = useState(/** @type {any[] | null} */ (null));
+  const [logins, setLogins] = useState(/** @type {Login[] | null} */ (null));
   const load = () => attempt(api.get("logins")).then((list) => list && setLogins(list.logins));
   useEffect(() => void load(), []);
   const end = async (/** @type {string} */ id) => {
@@ -36,7 +39,7 @@ export function Devices() {
   </div>`;
 }
 
-/** @param {{ login: any, onEnd: () => void, onChanged: () => void }} props */
+/** @param {{ login: Login, onEnd: () => void, onChanged: () => void }} props */
 function Device({ login, onEnd, onChanged }) {
   const [name, setName] = useState(/** @type {string | null} */ (null));
   const save = async (/** @type {Event} */ event) => {
@@ -50,6 +53,6 @@ function Device({ login, onEnd, onChanged }) {
       ? html`<div><strong>${plainText(login.name)}</strong>${login.current ? html` <span class="tag">this device</span>` : ""}<br />
         <span class="faint">${login.role}${login.workspace ? ` of ${login.workspace}` : ""} · ${login.lastSeenAt ? html`<time datetime=${login.lastSeenAt} title=${fullDate(login.lastSeenAt)}>seen ${age(login.lastSeenAt)}${age(login.lastSeenAt) === "now" ? "" : " ago"}</time>` : `since ${login.createdAt.slice(0, 10)}`}${login.expiresAt ? ` · until ${login.expiresAt.slice(0, 10)}` : ""}</span></div>
       ${mayControl() ? html`<button onClick=${() => setName(login.name)}>Rename</button>${login.current ? "" : html`<button class="danger" onClick=${onEnd}>Sign out</button>`}` : ""}`
-      : html`<form onSubmit=${save}><input aria-label="Name of the device" value=${name} maxlength="200" onInput=${(/** @type {any} */ event) => setName(event.target.value)} /><button type="submit">Save</button></form>`
+      : html`<form onSubmit=${save}><input aria-label="Name of the device" value=${name} maxlength="200" onInput=${(/** @type {EventOf<HTMLInputElement>} */ event) => setName(event.target.value)} /><button type="submit">Save</button></form>`
   }</li>`;
 }

@@ -4,7 +4,11 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { html } from "../html.js";
 import { Icon } from "./icon.js";
 
-/** @param {{ title: string, onClose: () => void, children: any, class?: string, heading?: any }} props */
+/** @import { ComponentChildren } from "preact" */
+
+/**
+ * @param {{ title: string, onClose: () => void, children: ComponentChildren, class?: string, heading?: boolean }} props
+ */
 export function Dialog({ title, onClose, children, class: name, heading }) {
   const ref = useRef(/** @type {HTMLDialogElement | null} */ (null));
   // Before the first paint: an Escape right after the dialog is seen has to close it.

@@ -12,6 +12,10 @@ import { plainText } from "../text.js";
 import { compareRows } from "../transcript.js";
 import { copyText, PlainText } from "./parts.js";
 
+/** @import { Row, RowBlobPart, RowCut, RowTextPage, Session } from "contract" */
+/** @import { NamedFile, OutgoingPrompt } from "../outbox.js" */
+/** @import { RowOf, Transcript } from "../transcript.js" */
+
 /** @type {Record<string, string>} */
 const HEADINGS = {
   limit: "The agent has reached a limit",
@@ -20,7 +24,7 @@ const HEADINGS = {
   error: "The turn failed",
 };
 
-/** @param {{ row: any, transcript: import("../transcript.js").Transcript }} props */
+/** @param {{ row: RowOf<"turn_end" | "notice">, transcript: Transcript }} props */
 export function FailureCard({ row, transcript }) {
   useApp();
   const [busy, setBusy] = useState(false);
@@ -35,7 +39,8 @@ export function FailureCard({ row, transcript }) {
     await attempt(tryAgain(row, transcript, info));
     setBusy(false);
   };
-  const text = row.message ?? row.text ?? "";
+  const end = row.kind === "turn_end" ? row : null;
+  const text = row.kind === "notice" ? row.text : (row.message ?? "");
   // Other failures may have the code of a missing login: their words say more.
   const isSure = kind === "login" && namesLogin(text);
   const heading = kind === "login" ? `${adapter} ${isSure ? "is not" : "may not be"} signed in` : HEADINGS[kind];
@@ -43,9 +48,9 @@ export function FailureCard({ row, transcript }) {
     <h4>${heading}</h4>
     ${isSure || !text ? "" : html`<p>${plainText(text)}</p>`}
     ${kind === "login" ? html`<p>${isSure ? "On" : "If it wants a login: on"} the machine of the host, run <code>${loginCommand(adapter)}</code>, then try again.</p>` : ""}
-    ${row.stderr ? html`<pre class="output" tabindex="0"><${PlainText} text=${row.stderr} /></pre>` : ""}
-    ${row.next?.requeued ? html`<p class="faint">The prompt is in the queue again.</p>` : ""}
-    <div class="failure-buttons">${isLast && mayControl() && !row.next?.requeued ? html`<button class="again" disabled=${busy} onClick=${retry}>Try again</button>` : ""}
+    ${end?.stderr ? html`<pre class="output" tabindex="0"><${PlainText} text=${end.stderr} /></pre>` : ""}
+    ${end?.next?.requeued ? html`<p class="faint">The prompt is in the queue again.</p>` : ""}
+    <div class="failure-buttons">${isLast && mayControl() && !end?.next?.requeued ? html`<button class="again" disabled=${busy} onClick=${retry}>Try again</button>` : ""}
       ${kind === "login" ? html`<button class="quiet" onClick=${() => copyText(loginCommand(adapter), "The command")}>Copy the command</button>` : ""}</div>
   </section>`;
 }
@@ -53,7 +58,7 @@ export function FailureCard({ row, transcript }) {
 /**
  * Sends the prompt of a turn again: to the session, or to a new one if its agent cannot come back. After a failure without a turn the
  * agent is started again.
- * @param {any} row @param {import("../transcript.js").Transcript} transcript @param {any} known
+ * @param {Row} row @param {Transcript} transcript @param {Session | undefined} known
  */
 async function tryAgain(row, transcript, known) {
   const session = transcript.session;
@@ -66,7 +71,7 @@ async function tryAgain(row, transcript, known) {
     return;
   }
   const isPlain = !prompt?.images.length && !prompt?.files.length;
-  const label = info.label ? { label: info.label, onLabel: "take" } : {};
+  const label = info.label ? { label: info.label, onLabel: /** @type {const} */ ("take") } : {};
   const body = {
     adapter: info.adapterSlug,
     cwd: info.cwd,
@@ -91,11 +96,14 @@ async function tryAgain(row, transcript, known) {
  */
 async function readPrompt(session, turn) {
   const page = await api.get(`sessions/${session}/rows`, { turn, kinds: "prompt", limit: 200 });
-  const first = page.rows.find((/** @type {any} */ one) => !one.by.agent);
+  const first = page.rows.find((one) => one.kind === "prompt" && !one.by.agent);
   if (!first) return null;
   const row = await api.get(`sessions/${session}/rows/${first.id}`);
+  if (row.kind !== "prompt") return null;
   const texts = [];
+  /** @type {OutgoingPrompt["images"]} */
   const images = [];
+  /** @type {NamedFile[]} */
   const files = [];
   for (const part of row.parts) {
     if (part.type === "text") texts.push(part.cut ? await readCutText(session, part.cut) : part.text);
@@ -105,11 +113,13 @@ async function readPrompt(session, turn) {
   return { text: texts.join("\n"), images, files };
 }
 
-/** Returns a text that is too large for one answer. @param {string} session @param {any} cut */
+/** Returns a text that is too large for one answer. @param {string} session @param {RowCut} cut */
 async function readCutText(session, cut) {
   let text = "";
-  for (let next = 0; next !== null;) {
-    const page = await api.get(`sessions/${session}/${cut.whole}&offset=${next}`);
+  /** @type {number | null} */
+  let next = 0;
+  while (next !== null) {
+    const page = /** @type {RowTextPage} */ (await api.get(`sessions/${session}/${cut.whole}&offset=${next}`));
     text += page.text;
     next = page.next ?? null;
   }
@@ -123,7 +133,10 @@ const SOUNDS = [
   ["fLaC", "audio/flac"],
 ];
 
-/** Returns the bytes of a part, with a name that an upload may have. @param {string} session @param {any} part */
+/**
+ * Returns the bytes of a part, with a name that an upload may have.
+ * @param {string} session @param {RowBlobPart} part
+ */
 async function readBlob(session, part) {
   const response = await api.send("GET", `sessions/${session}/blobs/${part.blob}`);
   if (!response.ok) throw await api.toError(response);

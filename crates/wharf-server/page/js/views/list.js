@@ -11,6 +11,8 @@ import { plainText } from "../text.js";
 import { openAskSheet } from "./ask.js";
 import { Icon } from "./icon.js";
 
+/** @import { Attention, Session } from "contract" */
+
 /** The order stays for so long after a touch, so that a tap meets what it was meant for. */
 const HOLD_ORDER_MS = 1000;
 /** Sessions of a group that are shown before "more". */
@@ -29,7 +31,7 @@ export function SessionList() {
   if (Date.now() - touchedAt.current < HOLD_ORDER_MS && held.current) {
     groups = held.current.map((group) => ({
       ...group,
-      sessions: group.sessions.map((session) => app.sessions.get(session.id)).filter(Boolean),
+      sessions: group.sessions.map(({ id }) => app.sessions.get(id)).filter((session) => session !== undefined),
     }));
     setTimeout(() => redraw((count) => count + 1), HOLD_ORDER_MS);
   } else held.current = groups;
@@ -57,10 +59,10 @@ function Group({ group }) {
     }</section>`;
 }
 
-/** @param {{ session: any, depth: number, withPlace: boolean }} props */
+/** @param {{ session: Session, depth: number, withPlace: boolean }} props */
 function Item({ session, depth, withPlace }) {
   const sign = signOf(session);
-  const attention = session.attention ?? {};
+  const attention = /** @type {Partial<Attention>} */ (session.attention ?? {});
   const answer = app.answers.get(session.id);
   const line =
     answer ??
@@ -75,7 +77,7 @@ function Item({ session, depth, withPlace }) {
       <span class="item-age">${attention.muted ? html`<span class="muted-mark" title="muted"><${Icon} name="muted" /><span class="hidden-text">muted</span></span>` : ""}${attention.since ? html`<time datetime=${attention.since} title=${fullDate(attention.since)}>${age(attention.since)}</time>` : ""}</span>
       ${withPlace || line ? html`<span class="item-line">${withPlace ? `${placeOf(session)}${line ? " · " : ""}` : ""}${plainText(line)}</span>` : ""}
     </a>
-    ${asks && mayControl() ? html`<button class="review" onClick=${() => openAskSheet(session.id)}>Review${attention.count > 1 ? ` ${attention.count}` : ""}<span class="hidden-text"> the question of ${plainText(titleOf(session))}</span></button>` : ""}
+    ${asks && mayControl() ? html`<button class="review" onClick=${() => openAskSheet(session.id)}>Review${(attention.count ?? 0) > 1 ? ` ${attention.count}` : ""}<span class="hidden-text"> the question of ${plainText(titleOf(session))}</span></button>` : ""}
   </li>`;
 }
 

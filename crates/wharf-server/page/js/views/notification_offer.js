@@ -7,11 +7,13 @@ import { allowNotifications, MIN_TURN_MS } from "../notifications.js";
 import * as storage from "../storage.js";
 import { app } from "../store.js";
 
-/** @param {any} session */
-const hasWorkedLong = (session) =>
-  stateOf(session) === "working" &&
-  session.attention.why !== "starting" &&
-  Date.now() - Date.parse(session.attention.since) >= MIN_TURN_MS;
+/** @import { Session } from "contract" */
+
+/** @param {Session} session */
+const hasWorkedLong = ({ attention }) =>
+  attention?.state === "working" &&
+  attention.why !== "starting" &&
+  Date.now() - Date.parse(attention.since) >= MIN_TURN_MS;
 
 export function NotificationOffer() {
   // The browser is asked once: its answer takes as long as drawing the list.

@@ -7,8 +7,10 @@ import { html } from "../html.js";
 import { allowNotifications, isAllowed, subscribePush, unsubscribePush } from "../notifications.js";
 import { attempt, showMessage } from "../store.js";
 
+/** @import { PushState } from "contract" */
+
 export function NotificationSettings() {
-  const [push, setPush] = useState(/** @type {any} */ (null));
+  const [push, setPush] = useState(/** @type {PushState | null} */ (null));
   const [, redraw] = useState(0);
   const load = () => api.get("push").then(setPush, () => setPush(null));
   useEffect(() => void load(), []);

@@ -9,6 +9,8 @@ import { app } from "../store.js";
 import { plainText } from "../text.js";
 import { Dialog } from "./dialog.js";
 
+/** @import { EventOf } from "../html.js" */
+
 const COMMANDS = [
   ["New session", "#/new"],
   ["Search all sessions", "#/search"],
@@ -47,7 +49,7 @@ export function Palette({ onClose }) {
   };
   return html`<${Dialog} title="Go to" onClose=${onClose} class="palette" heading=${false}>
     <input data-first type="search" aria-label="Session or command" placeholder="Session or command" value=${text} onKeyDown=${onKeyDown} onInput=${(
-      /** @type {any} */ event,
+      /** @type {EventOf<HTMLInputElement>} */ event,
     ) => {
       setText(event.target.value);
       setSelected(0);

@@ -8,6 +8,9 @@ import { MarkdownView } from "../markdown.js";
 import { attempt, showMessage } from "../store.js";
 import { appendText, OddFinder, plainText } from "../text.js";
 
+/** @import { RowBlobPart, RowCut, RowPart, RowTextPage } from "contract" */
+/** @import { RowOf, RowWithParts, Transcript } from "../transcript.js" */
+
 /** The most bytes of a text that a row shows, with its end. Below that there is no gap between the beginning and the end. */
 const MAX_SHOWN_BYTES = 28 * 1024;
 
@@ -23,17 +26,18 @@ export function PlainText({ text, class: name }) {
 
 /**
  * The parts of a message. Text that is appended while it streams goes straight into the nodes.
- * @param {{ row: any, transcript: import("../transcript.js").Transcript, markdown: boolean }} props
+ * @param {{ row: RowOf<"prompt" | "message" | "thought">, transcript: Transcript, markdown: boolean }} props
  */
 export function RowParts({ row, transcript, markdown }) {
   const views = useRef(/** @type {Map<number, MarkdownView>} */ (new Map()));
   const tails = useRef(/** @type {Map<number, (tail: string) => void>} */ (new Map()));
   const takers = useRef(/** @type {((element: HTMLElement | null) => void)[]} */ ([]));
-  const shown = useRef(row);
-  const update = (/** @type {any} */ newer) => {
+  const shown = useRef(/** @type {RowWithParts} */ (row));
+  const update = (/** @type {RowWithParts} */ newer) => {
     shown.current = newer;
-    newer.parts.forEach((/** @type {any} */ part, /** @type {number} */ index) => {
-      views.current.get(index)?.update(part.text ?? "", !newer.open);
+    newer.parts.forEach((part, index) => {
+      if (part.type !== "text") return;
+      views.current.get(index)?.update(part.text, !newer.open);
       tails.current.get(index)?.(part.cut?.tail ?? "");
     });
   };
@@ -43,7 +47,8 @@ export function RowParts({ row, transcript, markdown }) {
       if (!element) return void views.current.delete(index);
       const view = new MarkdownView(element);
       views.current.set(index, view);
-      view.update(shown.current.parts[index]?.text ?? "", !shown.current.open);
+      const part = shown.current.parts[index];
+      view.update(part?.type === "text" ? part.text : "", !shown.current.open);
     });
   useLayoutEffect(() => update(row), [row]);
   useEffect(() => {
@@ -51,7 +56,7 @@ export function RowParts({ row, transcript, markdown }) {
     transcript.appendListeners.set(row.id, update);
     return () => void transcript.appendListeners.delete(row.id);
   }, [row.id, row.open]);
-  return row.parts.map((/** @type {any} */ part, /** @type {number} */ index) => {
+  return row.parts.map((part, index) => {
     if (part.type !== "text") return html`<${OtherPart} part=${part} session=${transcript.session} />`;
     const whole = part.cut
       ? html`<${WholeText} session=${transcript.session} cut=${part.cut} />
@@ -85,7 +90,7 @@ function TextTail({ tail, takers, index }) {
   return html`<div class="plain text-tail" ref=${ref}></div>`;
 }
 
-/** @param {{ part: any, session: string }} props */
+/** @param {{ part: RowPart, session: string }} props */
 export function OtherPart({ part, session }) {
   if (part.type === "blob" && part.media === "image") return html`<${BlobImage} part=${part} session=${session} />`;
   if (part.type === "blob") return html`<${BlobDownload} part=${part} session=${session} />`;
@@ -94,7 +99,10 @@ export function OtherPart({ part, session }) {
   return html`<span class="chip faint">content of a kind that this page does not know</span>`;
 }
 
-/** An image: the page's key cannot go with the address of an image, so that its bytes are fetched. @param {{ part: any, session: string }} props */
+/**
+ * An image: the page's key cannot go with the address of an image, so that its bytes are fetched.
+ * @param {{ part: RowBlobPart, session: string }} props
+ */
 function BlobImage({ part, session }) {
   const [address, setAddress] = useState("");
   const frame = useRef(/** @type {HTMLElement | null} */ (null));
@@ -124,7 +132,7 @@ function BlobImage({ part, session }) {
   return html`<figure class="image" ref=${frame}>${address ? html`<img src=${address} alt=${name} />` : html`<span class="faint">${name}, ${size(part.bytes)}</span>`}</figure>`;
 }
 
-/** @param {{ part: any, session: string }} props */
+/** @param {{ part: RowBlobPart, session: string }} props */
 function BlobDownload({ part, session }) {
   const name = plainText(part.name ?? part.media);
   const save = async () => {
@@ -154,18 +162,21 @@ export async function copyText(text, name) {
   }
 }
 
-/** Shows the text that is too large for its row, a piece at each press. @param {{ session: string, cut: any }} props */
+/**
+ * Shows the text that is too large for its row, a piece at each press.
+ * @param {{ session: string, cut: RowCut }} props
+ */
 export function WholeText({ session, cut }) {
   const [text, setText] = useState("");
   const [next, setNext] = useState(/** @type {number | null} */ (0));
-  if (!cut.whole) return html`<p class="faint">The text is longer: ${size(cut.bytes)}.</p>`;
+  const whole = cut.whole;
+  if (!whole) return html`<p class="faint">The text is longer: ${size(cut.bytes)}.</p>`;
   const more = async () => {
-    const page = await attempt(
-      api.get(`sessions/${session}/${cut.whole}${cut.whole.includes("?") ? "&" : "?"}offset=${next ?? 0}`),
-    );
+    const path = `sessions/${session}/${whole}${whole.includes("?") ? "&" : "?"}offset=${next ?? 0}`;
+    const page = /** @type {RowTextPage | undefined} */ (await attempt(api.get(path)));
     if (!page) return;
     setText(text + page.text);
-    setNext(page.next);
+    setNext(page.next ?? null);
   };
   const missing = cut.missingLines
     ? `${cut.missingLines.toLocaleString("en")} lines are left out here. `

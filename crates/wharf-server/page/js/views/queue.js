@@ -8,22 +8,26 @@ import { attempt, mayControl } from "../store.js";
 import { plainText } from "../text.js";
 import { Icon } from "./icon.js";
 
-/** @param {{ transcript: import("../transcript.js").Transcript }} props */
+/** @import { QueueChange, Waiting } from "contract" */
+/** @import { EventOf } from "../html.js" */
+/** @import { Transcript } from "../transcript.js" */
+
+/** @param {{ transcript: Transcript }} props */
 export function Queue({ transcript }) {
   const [open, setOpen] = useState(true);
   const queue = transcript.state?.queue ?? [];
   if (!queue.length) return "";
   return html`<section class="queue" aria-label="Queue">
     <button class="queue-head" aria-expanded=${open} onClick=${() => setOpen(!open)}>Queue <span class="faint">${plural(queue.length, "prompt")}</span></button>
-    ${open ? html`<ol>${queue.map((/** @type {any} */ entry, /** @type {number} */ index) => html`<${Entry} key=${entry.promptId} entry=${entry} index=${index} count=${queue.length} session=${transcript.session} />`)}</ol>` : ""}
+    ${open ? html`<ol>${queue.map((entry, index) => html`<${Entry} key=${entry.promptId} entry=${entry} index=${index} count=${queue.length} session=${transcript.session} />`)}</ol>` : ""}
   </section>`;
 }
 
-/** @param {{ entry: any, index: number, count: number, session: string }} props */
+/** @param {{ entry: Waiting, index: number, count: number, session: string }} props */
 function Entry({ entry, index, count, session }) {
   const [draft, setDraft] = useState(/** @type {string | null} */ (null));
-  const path = `sessions/${session}/queue/${entry.promptId}`;
-  const change = (/** @type {any} */ body) => attempt(api.call("PATCH", path, { body }));
+  const path = /** @type {const} */ (`sessions/${session}/queue/${entry.promptId}`);
+  const change = (/** @type {QueueChange} */ body) => attempt(api.call("PATCH", path, { body }));
   const save = async (/** @type {Event} */ event) => {
     event.preventDefault();
     if (draft?.trim() && draft !== entry.text && !(await change({ prompt: draft, keepAttachments: true }))) return;
@@ -34,12 +38,10 @@ function Entry({ entry, index, count, session }) {
     if (typeof whole === "string") setDraft(whole);
   };
   if (draft !== null) {
-    return html`<li><form class="queue-edit" onSubmit=${save}><textarea aria-label="Waiting prompt" rows="2" value=${draft} onInput=${(/** @type {any} */ event) => setDraft(event.target.value)}></textarea>
+    return html`<li><form class="queue-edit" onSubmit=${save}><textarea aria-label="Waiting prompt" rows="2" value=${draft} onInput=${(/** @type {EventOf<HTMLTextAreaElement>} */ event) => setDraft(event.target.value)}></textarea>
       <button type="submit">Save</button><button type="button" onClick=${() => setDraft(null)}>Cancel</button></form></li>`;
   }
-  const shown = [entry.text, ...(entry.attachments ?? []).map((/** @type {string} */ name) => `[${name}]`)]
-    .filter(Boolean)
-    .join(" ");
+  const shown = [entry.text, ...(entry.attachments ?? []).map((name) => `[${name}]`)].filter(Boolean).join(" ");
   const name = plainText(shown).slice(0, 60);
   return html`<li><span class="queue-text">${plainText(shown)}</span>${entry.sender && entry.sender !== "Wharf page" ? html`<span class="faint"> · ${plainText(entry.sender)}</span>` : ""}
     ${
@@ -54,7 +56,10 @@ function Entry({ entry, index, count, session }) {
     }</li>`;
 }
 
-/** Returns the whole text of a waiting prompt, which the list may show shortened. @param {string} session @param {any} entry */
+/**
+ * Returns the whole text of a waiting prompt, which the list may show shortened.
+ * @param {string} session @param {Waiting} entry
+ */
 export async function readWholeText(session, entry) {
   return entry.shortened ? (await api.get(`sessions/${session}/queue/${entry.promptId}`)).text : entry.text;
 }

@@ -12,17 +12,23 @@ import { FailureCard } from "./failure.js";
 import { PlainText, RowParts } from "./parts.js";
 import { describeAnswer, describeTool, isQuietTool, Tool, ToolGroup } from "./tool.js";
 
+/** @import { Row } from "contract" */
+/** @import { RowOf, Transcript } from "../transcript.js" */
+
+/** Rows that are drawn together. @typedef {{ key: string, rows: Row[] }} Group */
+
 /** Calls in a row that are folded together. */
 const MIN_GROUP = 3;
 
 /**
  * Returns the rows in the groups in which they are drawn.
- * @param {any[]} rows @param {import("../transcript.js").Transcript} transcript
- * @returns {{ key: string, rows: any[] }[]}
+ * @param {readonly Row[]} rows @param {Transcript} transcript
+ * @returns {Group[]}
  */
 export function groupRows(rows, transcript) {
+  /** @type {Group[]} */
   const groups = [];
-  /** @type {any[]} */
+  /** @type {Row[]} */
   let quiet = [];
   const flush = () => {
     if (quiet.length >= MIN_GROUP) groups.push({ key: `g${quiet[0].id}`, rows: quiet });
@@ -42,37 +48,42 @@ export function groupRows(rows, transcript) {
   return groups;
 }
 
-/** @param {any} row @param {import("../transcript.js").Transcript} transcript */
+/** @param {Row} row @param {Transcript} transcript */
 function isHidden(row, transcript) {
   if (row.kind === "notice") return row.level === "debug";
   if (row.kind === "ask") return Boolean(transcript.find(row.tool));
   return false;
 }
 
-/** Draws a group again only if its rows, or what is shown beside them, have changed. */
+/** @typedef {{ group: Group, transcript: Transcript, marked?: string, beside: string }} RowGroupProps */
+
+/**
+ * Draws a group again only if its rows, or what is shown beside them, have changed.
+ * @extends {Component<RowGroupProps>}
+ */
 export class RowGroup extends Component {
-  /** @param {any} next */
+  /** @param {Readonly<RowGroupProps>} next */
   shouldComponentUpdate(next) {
-    const { group, marked, beside } = /** @type {any} */ (this.props);
+    const { group, marked, beside } = this.props;
     return (
       marked !== next.marked ||
       beside !== next.beside ||
       group.rows.length !== next.group.rows.length ||
-      group.rows.some((/** @type {any} */ row, /** @type {number} */ index) => row !== next.group.rows[index])
+      group.rows.some((row, index) => row !== next.group.rows[index])
     );
   }
 
   render() {
-    const { group, transcript, marked } = /** @type {any} */ (this.props);
+    const { group, transcript, marked } = this.props;
     const row = group.rows[0];
-    const isMarked = group.rows.some((/** @type {any} */ one) => one.id === marked);
+    const isMarked = group.rows.some((one) => one.id === marked);
     return html`<article id=${`row-${group.rows.length > 1 ? `group-${row.id}` : row.id}`} class=${`row row-${row.kind}${isMarked ? " marked" : ""}`} data-row=${row.id}>
       ${group.rows.length > 1 ? html`<${ToolGroup} rows=${group.rows} transcript=${transcript} marked=${marked} />` : html`<${RowBody} row=${row} transcript=${transcript} opened=${isMarked} />`}
     </article>`;
   }
 }
 
-/** @param {{ row: any, transcript: import("../transcript.js").Transcript, opened: boolean }} props */
+/** @param {{ row: Row, transcript: Transcript, opened: boolean }} props */
 function RowBody({ row, transcript, opened }) {
   switch (row.kind) {
     case "prompt":
@@ -98,7 +109,7 @@ function RowBody({ row, transcript, opened }) {
   }
 }
 
-/** @param {{ row: any, transcript: import("../transcript.js").Transcript }} props */
+/** @param {{ row: RowOf<"prompt">, transcript: Transcript }} props */
 function Prompt({ row, transcript }) {
   const by = row.by.agent ? "the agent" : row.by.parentSession ? "another agent" : (row.by.name ?? "");
   return html`<div class="prompt">
@@ -108,7 +119,7 @@ function Prompt({ row, transcript }) {
   </div>`;
 }
 
-/** @param {{ row: any, transcript: import("../transcript.js").Transcript }} props */
+/** @param {{ row: RowOf<"thought">, transcript: Transcript }} props */
 function Thought({ row, transcript }) {
   const [open, setOpen] = useState(false);
   const seconds = Date.parse(row.changedAt) - Date.parse(row.at);
@@ -124,13 +135,13 @@ function Thought({ row, transcript }) {
 /** @type {Record<string, string>} */
 const PLAN_SIGNS = { completed: "✓", in_progress: "▸", pending: "○" };
 
-/** @param {{ row: any }} props */
+/** @param {{ row: RowOf<"plan"> }} props */
 export function Plan({ row }) {
   return html`<div class="plan"><h3 class="row-head">Plan <span class="faint">${row.done} of ${row.total}</span></h3>
-    <ol>${row.entries.map((/** @type {any} */ entry) => html`<li class=${`plan-${entry.status}`}><span aria-hidden="true">${PLAN_SIGNS[entry.status] ?? "•"} </span><span class="hidden-text">${entry.status.replace("_", " ")}: </span>${plainText(entry.text)}</li>`)}</ol></div>`;
+    <ol>${row.entries.map((entry) => html`<li class=${`plan-${entry.status}`}><span aria-hidden="true">${PLAN_SIGNS[entry.status] ?? "•"} </span><span class="hidden-text">${entry.status.replace("_", " ")}: </span>${plainText(entry.text)}</li>`)}</ol></div>`;
 }
 
-/** @param {{ row: any }} props */
+/** @param {{ row: RowOf<"notice"> }} props */
 function Notice({ row }) {
   const link = row.forkedFrom
     ? html` <a href=${sessionLink(row.forkedFrom.sessionId)}>the conversation before</a>`
@@ -148,20 +159,17 @@ const OUTCOMES = {
   cut_off: "Cut off",
 };
 
-/** @param {{ row: any, transcript: import("../transcript.js").Transcript }} props */
+/** @param {{ row: RowOf<"turn_end">, transcript: Transcript }} props */
 function TurnEnd({ row, transcript }) {
   const session = transcript.session;
   const failure = failureOf(row);
   const bad = !failure && ["failed", "cut_off", "refused"].includes(row.outcome);
   const counts = row.files.reduce(
-    (/** @type {any} */ sum, /** @type {any} */ file) => ({
-      added: sum.added + file.added,
-      removed: sum.removed + file.removed,
-    }),
+    (sum, file) => ({ added: sum.added + file.added, removed: sum.removed + file.removed }),
     { added: 0, removed: 0 },
   );
   const facts = [
-    row.durationMs !== null ? duration(row.durationMs) : "",
+    row.durationMs != null ? duration(row.durationMs) : "",
     row.tools.count ? plural(row.tools.count, "tool") + (row.tools.failed ? `, ${row.tools.failed} failed` : "") : "",
     row.usage?.input != null || row.usage?.output != null
       ? `${tokenCount(row.usage, row.usage.input)} in, ${tokenCount(row.usage, row.usage.output)} out`

@@ -19,6 +19,10 @@ import { Plan } from "./rows.js";
 import { FindInSession } from "./search.js";
 import { TranscriptView } from "./transcript_view.js";
 
+/** @import { Session as SessionInfo, SessionPatch, SessionSettings, SettingChoice, SettingsChange } from "contract" */
+/** @import { EventOf } from "../html.js" */
+/** @import { Transcript } from "../transcript.js" */
+
 /** @param {{ id: string, row?: string }} props */
 export function Session({ id, row }) {
   useApp();
@@ -51,39 +55,41 @@ export function Session({ id, row }) {
   </div>`;
 }
 
-/** @param {{ info: any, transcript: import("../transcript.js").Transcript, onFind: () => void }} props */
+/** @param {{ info: SessionInfo | undefined, transcript: Transcript, onFind: () => void }} props */
 function Head({ info, transcript, onFind }) {
   const settings = transcript.state?.settings;
   const clients = transcript.state?.clients ?? [];
-  const context = info?.context?.size ? `${Math.round((100 * info.context.used) / info.context.size)} %` : "";
+  const { used, size } = info?.context ?? { used: 0, size: 0 };
+  const context = size ? `${Math.round((100 * used) / size)} %` : "";
   return html`<header class="session-head">
     <a class="back icon-button" href="#/" aria-label="All sessions"><${Icon} name="back" /></a>
     <div class="session-title"><h1>${info ? plainText(titleOf(info)) : "…"}</h1>
       <p class="faint">${info ? `${placeOf(info)} · ${info.adapterSlug}` : ""}${info?.status && info.status !== "running" ? ` · ${info.status}` : ""}${info?.usage?.cost ? ` · ${money(info.usage.cost)}` : ""}</p></div>
     <div class="session-tools">
       <${SettingSelects} settings=${settings} session=${transcript.session} />
-      ${context ? html`<span class="context faint" title=${`${shortNumber(info.context.used)} of ${shortNumber(info.context.size)} tokens of context`}>${context}</span>` : ""}
-      ${clients.length ? html`<span class="attached faint" title=${clients.map((/** @type {any} */ client) => `${plainText(client.name ?? "a client")} (${client.role}${client.person ? `, ${client.person}` : ""})`).join("\n")}><${Icon} name="people" />${clients.length}<span class="hidden-text"> attached</span></span>` : ""}
+      ${context ? html`<span class="context faint" title=${`${shortNumber(used)} of ${shortNumber(size)} tokens of context`}>${context}</span>` : ""}
+      ${clients.length ? html`<span class="attached faint" title=${clients.map((client) => `${plainText(client.name ?? "a client")} (${client.role}${client.person ? `, ${client.person}` : ""})`).join("\n")}><${Icon} name="people" />${clients.length}<span class="hidden-text"> attached</span></span>` : ""}
       <${Menu} info=${info} session=${transcript.session} onFind=${onFind} />
     </div>
   </header>`;
 }
 
-/** @param {{ settings: any, session: string }} props */
+/** @param {{ settings: SessionSettings | undefined, session: string }} props */
 function SettingSelects({ settings, session }) {
   if (!settings || !mayControl()) return "";
-  const change = (/** @type {any} */ body) => attempt(api.call("PATCH", `sessions/${session}/settings`, { body }));
+  const change = (/** @type {SettingsChange} */ body) =>
+    attempt(api.call("PATCH", `sessions/${session}/settings`, { body }));
   const select = (
     /** @type {string} */ name,
-    /** @type {any} */ choice,
-    /** @type {(value: string) => any} */ toBody,
+    /** @type {SettingChoice} */ choice,
+    /** @type {(value: string) => SettingsChange} */ toBody,
   ) => html`<label class="setting"><span class="hidden-text">${name}</span>
-    <select title=${name} value=${choice.current} onChange=${(/** @type {any} */ event) => change(toBody(event.target.value))}>
-      ${choice.all.map((/** @type {any} */ value) => html`<option value=${value.id} selected=${value.id === choice.current}>${plainText(value.name)}</option>`)}</select></label>`;
+    <select title=${name} value=${choice.current} onChange=${(/** @type {EventOf<HTMLSelectElement>} */ event) => change(toBody(event.target.value))}>
+      ${choice.all.map((value) => html`<option value=${value.id} selected=${value.id === choice.current}>${plainText(value.name)}</option>`)}</select></label>`;
   return html`${settings.modes ? select("Mode", settings.modes, (mode) => ({ mode })) : ""}${settings.models ? select("Model", settings.models, (model) => ({ model })) : ""}`;
 }
 
-/** @param {{ info: any, session: string, onFind: () => void }} props */
+/** @param {{ info: SessionInfo | undefined, session: string, onFind: () => void }} props */
 function Menu({ info, session, onFind }) {
   const [open, setOpen] = useState(false);
   const [dialog, setDialog] = useState("");
@@ -105,21 +111,21 @@ function Menu({ info, session, onFind }) {
       removeEventListener("keydown", close);
     };
   }, [open]);
-  const act = (/** @type {() => any} */ work) => () => {
+  const act = (/** @type {() => unknown} */ work) => () => {
     setOpen(false);
     work();
   };
-  const patch = (/** @type {any} */ body) => attempt(api.call("PATCH", `sessions/${session}`, { body }));
+  const patch = (/** @type {SessionPatch} */ body) => attempt(api.call("PATCH", `sessions/${session}`, { body }));
   const exportText = async () => {
     const response = await attempt(api.send("GET", `sessions/${session}/export?format=md`));
-    if (response?.ok) saveBlob(await response.blob(), `${titleOf(info)}.md`);
+    if (response?.ok) saveBlob(await response.blob(), `${info ? titleOf(info) : session}.md`);
   };
   const copyLink = () => copyText(new URL(sessionLink(session), document.baseURI).href, "The link");
   const fork = async () => {
     const made = await attempt(api.post(`sessions/${session}/fork`, {}));
     if (made) go(sessionLink(made.id));
   };
-  const alive = ["starting", "running"].includes(info?.status);
+  const alive = ["starting", "running"].includes(info?.status ?? "");
   const muted = info?.attention?.muted;
   return html`<div class="menu" ref=${frame}>
     <button class="icon-button" aria-haspopup="true" aria-expanded=${open} aria-label="More" onClick=${() => setOpen(!open)}><${Icon} name="menu" /></button>
@@ -143,7 +149,7 @@ function Menu({ info, session, onFind }) {
     </div>`
         : ""
     }
-    ${dialog === "rename" ? html`<${Rename} info=${info} onSave=${(/** @type {string} */ title) => patch({ title: title || null })} onClose=${() => setDialog("")} />` : ""}
+    ${dialog === "rename" && info ? html`<${Rename} info=${info} onSave=${(/** @type {string} */ title) => patch({ title: title || null })} onClose=${() => setDialog("")} />` : ""}
     ${dialog === "options" ? html`<${AgentOptions} session=${session} onClose=${() => setDialog("")} />` : ""}
     ${
       dialog === "kill"
@@ -157,7 +163,7 @@ function Menu({ info, session, onFind }) {
   </div>`;
 }
 
-/** @param {{ info: any, onSave: (title: string) => void, onClose: () => void }} props */
+/** @param {{ info: SessionInfo, onSave: (title: string) => void, onClose: () => void }} props */
 function Rename({ info, onSave, onClose }) {
   const [title, setTitle] = useState(titleOf(info));
   const submit = (/** @type {Event} */ event) => {
@@ -165,14 +171,14 @@ function Rename({ info, onSave, onClose }) {
     onSave(new FormData(/** @type {HTMLFormElement} */ (event.target)).get("title")?.toString().trim() ?? "");
     onClose();
   };
-  return html`<${Dialog} title="Rename" onClose=${onClose} heading=${false}><form onSubmit=${submit}><label>Title<input data-first name="title" value=${title} maxlength="200" onInput=${(/** @type {any} */ event) => setTitle(event.target.value)} /></label>
+  return html`<${Dialog} title="Rename" onClose=${onClose} heading=${false}><form onSubmit=${submit}><label>Title<input data-first name="title" value=${title} maxlength="200" onInput=${(/** @type {EventOf<HTMLInputElement>} */ event) => setTitle(event.target.value)} /></label>
     <p class="faint">An empty title takes the agent's.</p><div class="ask-options"><button type="submit">Save</button></div></form><//>`;
 }
 
 /** All options of the agent. @param {{ session: string, onClose: () => void }} props */
 function AgentOptions({ session, onClose }) {
   const settings = app.transcript?.state?.settings;
-  const change = (/** @type {string} */ id, /** @type {any} */ value) =>
+  const change = (/** @type {string} */ id, /** @type {string | boolean} */ value) =>
     attempt(api.call("PATCH", `sessions/${session}/settings`, { body: { options: { [id]: value } } }));
   const options = settings?.options ?? [];
   return html`<${Dialog} title="Agent options" onClose=${onClose}>
@@ -180,12 +186,12 @@ function AgentOptions({ session, onClose }) {
       options.length
         ? options.map(
             (
-              /** @type {any} */ option,
+              option,
             ) => html`<label class="option">${plainText(option.name)} <span class="faint">${plainText(option.description ?? "")}</span>
       ${
         option.type === "boolean"
-          ? html`<input type="checkbox" checked=${option.current === true} onChange=${(/** @type {any} */ event) => change(option.id, event.target.checked)} />`
-          : html`<select value=${option.current} onChange=${(/** @type {any} */ event) => change(option.id, event.target.value)}>${option.all.map((/** @type {any} */ value) => html`<option value=${value.id} selected=${value.id === option.current}>${plainText(value.name)}</option>`)}</select>`
+          ? html`<input type="checkbox" checked=${option.current === true} onChange=${(/** @type {EventOf<HTMLInputElement>} */ event) => change(option.id, event.target.checked)} />`
+          : html`<select value=${option.current} onChange=${(/** @type {EventOf<HTMLSelectElement>} */ event) => change(option.id, event.target.value)}>${option.all.map((value) => html`<option value=${value.id} selected=${value.id === option.current}>${plainText(value.name)}</option>`)}</select>`
       }</label>`,
           )
         : html`<p class="faint">This agent has no options.</p>`
@@ -193,19 +199,19 @@ function AgentOptions({ session, onClose }) {
   <//>`;
 }
 
-/** The plan in one line while it is followed. @param {{ transcript: import("../transcript.js").Transcript }} props */
+/** The plan in one line while it is followed. @param {{ transcript: Transcript }} props */
 function PinnedPlan({ transcript }) {
   const [open, setOpen] = useState(false);
   const plan = transcript.find(transcript.state?.plan);
   const running = transcript.state?.session?.turn !== "idle";
-  if (!plan || !running || plan.done === plan.total) return "";
-  const current = plan.entries.find((/** @type {any} */ entry) => entry.status === "in_progress");
+  if (plan?.kind !== "plan" || !running || plan.done === plan.total) return "";
+  const current = plan.entries.find((entry) => entry.status === "in_progress");
   return html`<section class="pinned-plan" aria-label="Plan"><button class="queue-head" aria-expanded=${open} onClick=${() => setOpen(!open)}>Plan ${plan.done}/${plan.total}${current ? html` <span class="faint">▸ ${plainText(current.text)}</span>` : ""}</button>
     ${open ? html`<${Plan} row=${plan} />` : ""}</section>`;
 }
 
 /** Tells a screen reader when the agent works, is done, has failed or asks. */
-/** @param {import("../transcript.js").Transcript | null} transcript @param {any} info */
+/** @param {Transcript | null} transcript @param {SessionInfo | undefined} info */
 function useAnnouncements(transcript, info) {
   const before = useRef({ state: "", asks: 0 });
   const state = info?.attention?.state ?? "";
@@ -219,7 +225,7 @@ function useAnnouncements(transcript, info) {
     if (asks.length > before.current.asks) {
       const ask = transcript?.find(asks.at(-1));
       sayNow(
-        ask
+        ask?.kind === "ask"
           ? `${askTitle(ask.subject)}: ${ask.subject.command ?? ask.subject.title}. ${plural(asks.length, "question")} open.`
           : "The agent asks something.",
       );

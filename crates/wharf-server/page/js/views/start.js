@@ -12,6 +12,9 @@ import { plainText } from "../text.js";
 import { enterSends } from "./composer.js";
 import { Icon } from "./icon.js";
 
+/** @import { Adapter, Places, SpawnArgs, Upload } from "contract" */
+/** @import { EventOf } from "../html.js" */
+
 const DRAFT = "new";
 /** Commands of the demo agent that show something at once. */
 const DEMOS = [
@@ -22,8 +25,8 @@ const DEMOS = [
 
 /** @param {{ directory?: string }} props */
 export function Start({ directory }) {
-  const [places, setPlaces] = useState(/** @type {any} */ (null));
-  const [agents, setAgents] = useState(/** @type {any[] | null} */ (null));
+  const [places, setPlaces] = useState(/** @type {Places | null} */ (null));
+  const [agents, setAgents] = useState(/** @type {Adapter[] | null} */ (null));
   const [where, setWhere] = useState(directory ?? "");
   const [agent, setAgent] = useState("");
   const [mode, setMode] = useState("");
@@ -40,11 +43,11 @@ export function Start({ directory }) {
         if (closed) return;
         setPlaces(list);
         setAgents(known.adapters);
-        const active = list.workspaces.find((/** @type {any} */ one) => one.active) ?? list.workspaces[0];
+        const active = list.workspaces.find((one) => one.active) ?? list.workspaces[0];
         const first = list.recent[0];
         setWhere((value) => value || first?.cwd || active?.path || "");
-        const usable = known.adapters.filter((/** @type {any} */ one) => one.installed);
-        const find = (/** @type {(one: any) => boolean} */ fits) => usable.find(fits);
+        const usable = known.adapters.filter((one) => one.installed);
+        const find = (/** @type {(one: Adapter) => boolean} */ fits) => usable.find(fits);
         // Without the setting `default_agent` the demo is the host's default.
         const fallback =
           find((one) => one.default && one.slug !== "demo") ??
@@ -69,9 +72,10 @@ export function Start({ directory }) {
     if (busy) return;
     setBusy(true);
     try {
-      const workspace = places?.workspaces.find((/** @type {any} */ one) => one.path === where);
+      const workspace = places?.workspaces.find((one) => one.path === where);
       const place = workspace ? { workspaceSlug: workspace.slug } : where ? { cwd: where } : {};
       const withImages = images.length > 0;
+      /** @type {SpawnArgs} */
       const body = {
         adapter: wanted.agent,
         ...place,
@@ -103,7 +107,7 @@ export function Start({ directory }) {
       start({ agent, text });
     }}>
       <label class="hidden-text" for="first-prompt">First prompt</label>
-      <textarea id="first-prompt" rows="4" placeholder="What should the agent do?" value=${text} onInput=${(/** @type {any} */ event) => change(event.target.value)} autofocus
+      <textarea id="first-prompt" rows="4" placeholder="What should the agent do?" value=${text} onInput=${(/** @type {EventOf<HTMLTextAreaElement>} */ event) => change(event.target.value)} autofocus
         onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
           if (event.key === "Enter" && !event.shiftKey && !event.isComposing && (enterSends() || event.ctrlKey)) {
             event.preventDefault();
@@ -111,20 +115,20 @@ export function Start({ directory }) {
           }
         }}></textarea>
       <div class="start-row">
-        <label>Where<input list="places" value=${where} placeholder="/path/to/project" onInput=${(/** @type {any} */ event) => setWhere(event.target.value)} /></label>
-        <datalist id="places">${(places?.workspaces ?? []).map((/** @type {any} */ one) => html`<option value=${one.path}>${one.slug}</option>`)}${(places?.recent ?? []).map((/** @type {any} */ one) => html`<option value=${one.cwd}></option>`)}</datalist>
-        <label>Agent<select value=${agent} onChange=${(/** @type {any} */ event) => {
+        <label>Where<input list="places" value=${where} placeholder="/path/to/project" onInput=${(/** @type {EventOf<HTMLInputElement>} */ event) => setWhere(event.target.value)} /></label>
+        <datalist id="places">${(places?.workspaces ?? []).map((one) => html`<option value=${one.path}>${one.slug}</option>`)}${(places?.recent ?? []).map((one) => html`<option value=${one.cwd}></option>`)}</datalist>
+        <label>Agent<select value=${agent} onChange=${(/** @type {EventOf<HTMLSelectElement>} */ event) => {
           setAgent(event.target.value);
           setMode("");
         }}>${(agents ?? []).filter((one) => one.installed).map((one) => html`<option value=${one.slug} selected=${one.slug === agent}>${one.name}${one.login === "no" ? " (not signed in)" : ""}</option>`)}</select></label>
-        ${known?.modes?.length ? html`<label>Mode<select value=${mode} onChange=${(/** @type {any} */ event) => setMode(event.target.value)}><option value="">the agent's own</option>${known.modes.map((/** @type {any} */ one) => html`<option value=${one.id}>${one.id}</option>`)}</select></label>` : ""}
+        ${known?.modes?.length ? html`<label>Mode<select value=${mode} onChange=${(/** @type {EventOf<HTMLSelectElement>} */ event) => setMode(event.target.value)}><option value="">the agent's own</option>${known.modes.map((one) => html`<option value=${one.id}>${one.id}</option>`)}</select></label>` : ""}
       </div>
       ${known?.login === "no" ? html`<p class="warning">${known.name} is not signed in. In a terminal: <code>wharf login ${known.slug}</code></p>` : ""}
       <div class="start-row"><label class="chip attach"><${Icon} name="image" /> Image<input type="file" accept="image/*" multiple class="hidden-text" onChange=${async (
-        /** @type {any} */ event,
+        /** @type {EventOf<HTMLInputElement>} */ event,
       ) => {
         const added = await Promise.all(
-          [...event.target.files].map(async (file) => ({ blob: await scaleImage(file), name: file.name })),
+          [...(event.target.files ?? [])].map(async (file) => ({ blob: await scaleImage(file), name: file.name })),
         );
         setImages([...images, ...added]);
       }} /></label>${images.map((image) => html`<button type="button" class="chip" onClick=${() => setImages(images.filter((one) => one !== image))}>${image.name} ✕</button>`)}
@@ -133,7 +137,7 @@ export function Start({ directory }) {
     ${
       places?.recent?.length
         ? html`<h2>Recent places</h2><ul class="places">${places.recent.slice(0, 8).map(
-            (/** @type {any} */ one) => html`<li><button class=${where === one.cwd ? "current" : ""} onClick=${() => {
+            (one) => html`<li><button class=${where === one.cwd ? "current" : ""} onClick=${() => {
               setWhere(one.cwd);
               setAgent(one.adapterSlug);
               document.getElementById("first-prompt")?.focus();
@@ -149,6 +153,7 @@ export function Start({ directory }) {
 
 /** @param {string} session @param {string} text @param {{ blob: Blob, name: string }[]} images */
 async function sendWithImages(session, text, images) {
+  /** @type {Upload[]} */
   const uploads = [];
   for (const image of images)
     uploads.push(

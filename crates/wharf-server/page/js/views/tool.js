@@ -8,6 +8,9 @@ import { plainText } from "../text.js";
 import { Counts, Diff } from "./diff.js";
 import { OtherPart, PlainText, WholeText } from "./parts.js";
 
+/** @import { FileDiff, LiveOutput, Row } from "contract" */
+/** @import { RowOf, Transcript } from "../transcript.js" */
+
 /** @type {Record<string, { sign: string, word: string }>} */
 const TOOL_STATES = {
   pending: { sign: "○", word: "waiting" },
@@ -19,19 +22,19 @@ const TOOL_STATES = {
   cut_off: { sign: "✗", word: "cut off" },
 };
 
-/** @param {any[]} [diffs] */
+/** @param {FileDiff[]} [diffs] */
 export const sumCounts = (diffs) =>
   (diffs ?? []).reduce((sum, diff) => ({ added: sum.added + diff.added, removed: sum.removed + diff.removed }), {
     added: 0,
     removed: 0,
   });
 
-/** Returns true for a call that is folded to one line. @param {any} row */
+/** Returns true for a call that is folded to one line. @param {Row} row */
 export const isQuietTool = (row) => row.kind === "tool" && row.state === "completed" && !row.childSession;
 
-/** @param {{ row: any, transcript: import("../transcript.js").Transcript, opened?: boolean }} props */
+/** @param {{ row: RowOf<"tool">, transcript: Transcript, opened?: boolean }} props */
 export function Tool({ row, transcript, opened }) {
-  const live = transcript.state?.live?.find((/** @type {any} */ entry) => entry.toolCallId === row.toolCallId);
+  const live = transcript.state?.live?.find((entry) => entry.toolCallId === row.toolCallId);
   const byItself = opened || ["failed", "cut_off"].includes(row.state) || (row.open && Boolean(live || row.output));
   const [chosen, setChosen] = useState(/** @type {boolean | null} */ (null));
   const isOpen = chosen ?? byItself;
@@ -48,39 +51,39 @@ export function Tool({ row, transcript, opened }) {
       ${row.endedAt ? html`<span class="faint tool-time">${toolTime(row)}</span>` : ""}
     </button>
     ${isOpen ? html`<${ToolBody} row=${row} live=${live} transcript=${transcript} />` : ""}
-    ${(row.asks ?? []).map((/** @type {string} */ id) => html`<${AnsweredAsk} ask=${transcript.find(id)} />`)}
+    ${(row.asks ?? []).map((id) => html`<${AnsweredAsk} ask=${transcript.find(id)} />`)}
   </div>`;
 }
 
-/** Returns a call in a line of words, for a screen reader. @param {any} row */
+/** Returns a call in a line of words, for a screen reader. @param {RowOf<"tool">} row */
 export function describeTool(row) {
   const counts = sumCounts(row.diffs);
   const changes = row.diffs?.length ? `, ${counts.added} added, ${counts.removed} removed` : "";
   return `Tool, ${row.toolKind ?? "other"}, ${plainText(row.title)}, ${TOOL_STATES[row.state]?.word ?? row.state}${changes}`;
 }
 
-/** @param {any} row */
+/** @param {RowOf<"tool">} row */
 function toolTime(row) {
-  const millis = Date.parse(row.endedAt) - Date.parse(row.startedAt);
+  const millis = Date.parse(row.endedAt ?? "") - Date.parse(row.startedAt);
   return millis >= 1000 ? duration(millis) : "";
 }
 
-/** @param {{ row: any, live: any, transcript: import("../transcript.js").Transcript }} props */
+/** @param {{ row: RowOf<"tool">, live: LiveOutput | undefined, transcript: Transcript }} props */
 function ToolBody({ row, live, transcript }) {
   const text = live?.text ?? row.output?.text ?? "";
   const shows = row.command || row.diffs?.length || text || row.parts?.length || row.error;
   return html`<div class="tool-body">
     ${row.command && row.command !== row.title ? html`<pre class="command" tabindex="0"><${PlainText} text=${row.command} /></pre>` : ""}
     ${row.error ? html`<p class="failed-word">${plainText(row.error)}</p>` : ""}
-    ${(row.diffs ?? []).map((/** @type {any} */ diff) => html`<${Diff} diff=${diff} />`)}
+    ${(row.diffs ?? []).map((diff) => html`<${Diff} diff=${diff} />`)}
     ${text ? html`<pre class="output" tabindex="0"><${PlainText} text=${text} /></pre>` : ""}
     ${row.output?.cut ? html`<${WholeText} session=${transcript.session} cut=${row.output.cut} />` : ""}
-    ${(row.parts ?? []).map((/** @type {any} */ part) =>
+    ${(row.parts ?? []).map((part) =>
       part.type === "text"
         ? html`<pre class="output" tabindex="0"><${PlainText} text=${part.text} /></pre>${part.cut ? html`<${WholeText} session=${transcript.session} cut=${part.cut} />` : ""}`
         : html`<${OtherPart} part=${part} session=${transcript.session} />`,
     )}
-    ${row.locations?.length && !row.diffs?.length ? html`<p class="faint">${row.locations.map((/** @type {any} */ place) => plainText(place.path) + (place.line ? `:${place.line}` : "")).join(", ")}</p>` : ""}
+    ${row.locations?.length && !row.diffs?.length ? html`<p class="faint">${row.locations.map((place) => plainText(place.path) + (place.line ? `:${place.line}` : "")).join(", ")}</p>` : ""}
     ${!shows && row.input ? html`<pre class="output" tabindex="0"><${PlainText} text=${JSON.stringify(row.input, null, 2)} /></pre>` : ""}
     ${row.childSession ? html`<p><a href=${sessionLink(row.childSession)}>Open the session of this subagent</a></p>` : ""}
   </div>`;
@@ -94,20 +97,23 @@ const ASK_WORDS = {
   agent_gone: "the agent ended before an answer",
 };
 
-/** @param {any} ask */
+/** @param {RowOf<"ask">} ask */
 export function describeAnswer(ask) {
   if (ask.state !== "answered") return ASK_WORDS[ask.state] ?? ask.state;
   const by = ask.answer?.by?.name ? ` · ${ask.answer.by.name}` : "";
   return `${ask.answer?.name ?? "answered"}${by} · ${duration(ask.answer?.after ?? 0)}`;
 }
 
-/** @param {{ ask: any }} props */
+/** @param {{ ask: RowOf<"ask"> | undefined }} props */
 function AnsweredAsk({ ask }) {
   if (!ask || ask.state === "open") return ask ? html`<p class="ask-line">? waits for an answer</p>` : "";
   return html`<p class="ask-line">${plainText(describeAnswer(ask))}</p>`;
 }
 
-/** Three or more calls that succeeded one after the other: one line. @param {{ rows: any[], transcript: import("../transcript.js").Transcript, marked?: string }} props */
+/**
+ * Three or more calls that succeeded one after the other: one line.
+ * @param {{ rows: RowOf<"tool">[], transcript: Transcript, marked?: string }} props
+ */
 export function ToolGroup({ rows, transcript, marked }) {
   const [chosen, setChosen] = useState(/** @type {boolean | null} */ (null));
   const isOpen = chosen ?? rows.some((row) => row.id === marked);

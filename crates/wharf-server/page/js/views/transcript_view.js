@@ -11,6 +11,9 @@ import { plainText } from "../text.js";
 import { compareRows } from "../transcript.js";
 import { groupRows, RowGroup } from "./rows.js";
 
+/** @import { LiveOutput, Row, RowPage } from "contract" */
+/** @import { Transcript } from "../transcript.js" */
+
 /** The end counts as in view within so many pixels. */
 const NEAR_END_PX = 60;
 /** Older rows are asked for when the beginning is so near. */
@@ -18,7 +21,7 @@ const LOAD_AHEAD_PX = 900;
 /** What grows so soon after a click has been opened by it. */
 const OPENED_BY_CLICK_MS = 400;
 
-/** @param {{ transcript: import("../transcript.js").Transcript, row?: string }} props */
+/** @param {{ transcript: Transcript, row?: string }} props */
 export function TranscriptView({ transcript, row }) {
   const scroller = useRef(/** @type {HTMLElement | null} */ (null));
   const content = useRef(/** @type {HTMLElement | null} */ (null));
@@ -103,7 +106,10 @@ export function TranscriptView({ transcript, row }) {
   if (first !== firstDrawn.current && !following.current) keepAnchor();
   firstDrawn.current = first;
 
-  /** Reads a page and hands it on, unless one is on its way. @param {any} query @param {(page: any) => void} take */
+  /**
+   * Reads a page and hands it on, unless one is on its way.
+   * @param {{ before?: string, after?: string }} query @param {(page: RowPage) => void} take
+   */
   const loadPage = async (query, take) => {
     if (loading.current || !transcript.loaded) return;
     loading.current = true;
@@ -178,7 +184,7 @@ export function TranscriptView({ transcript, row }) {
 }
 
 /** Returns the label of the jump to the newest row: how many came since the end was left. */
-/** @param {{ rows: any[] }[]} groups @param {string} last @param {import("../transcript.js").Transcript} transcript */
+/** @param {{ rows: Row[] }[]} groups @param {string} last @param {Transcript} transcript */
 function countNewer(groups, last, transcript) {
   if (!last || transcript.after !== null) return "Newest";
   const count = groups.flatMap((group) => group.rows).filter((row) => compareRows(row.id, last) > 0).length;
@@ -192,7 +198,7 @@ function UnreadLine({ at }) {
 
 /**
  * Returns the first row that the person had not seen when the session was opened. It stays the same until the session is left.
- * @param {import("../transcript.js").Transcript} transcript
+ * @param {Transcript} transcript
  */
 function useUnreadRow(transcript) {
   const opened = useRef(/** @type {{ seen: string | null, last: string } | null} */ (null));
@@ -211,7 +217,7 @@ function useUnreadRow(transcript) {
 }
 
 /** Returns a value that changes when something that is drawn with these rows has changed: live output, answers. */
-/** @param {any[]} rows @param {import("../transcript.js").Transcript} transcript @param {any} live */
+/** @param {Row[]} rows @param {Transcript} transcript @param {LiveOutput[] | undefined} live */
 function besideOf(rows, transcript, live) {
   const tools = rows.filter((row) => row.kind === "tool");
   const asks = tools
@@ -219,15 +225,16 @@ function besideOf(rows, transcript, live) {
     .map((id) => transcript.find(id)?.rev ?? "")
     .join();
   const output = live?.length
-    ? tools
-        .map((row) => live.find((/** @type {any} */ entry) => entry.toolCallId === row.toolCallId)?.bytes ?? "")
-        .join()
+    ? tools.map((row) => live.find((entry) => entry.toolCallId === row.toolCallId)?.bytes ?? "").join()
     : "";
   return `${asks}/${output}`;
 }
 
 /** Opens the row of the address, loading the page around it. */
-/** @param {import("../transcript.js").Transcript} transcript @param {string | undefined} row @param {any} scroller @param {(follows: boolean) => void} setFollowing */
+/**
+ * @param {Transcript} transcript @param {string | undefined} row @param {{ current: HTMLElement | null }} scroller
+ * @param {(follows: boolean) => void} setFollowing
+ */
 function useRowLink(transcript, row, scroller, setFollowing) {
   const done = useRef("");
   useEffect(() => {
