@@ -47,7 +47,6 @@ pub use retention::{RetentionSettings, WorkspaceRetention};
 pub use sandbox::{SandboxMode, SandboxSettings};
 pub use tls::TlsSettings;
 pub use tools::ServeTools;
-pub(crate) use tools::with_tools;
 pub use units::{Cap, Duration, Size};
 pub use values::parse_value;
 

@@ -2,9 +2,6 @@
 //! 12.13).
 
 use serde::{Deserialize, Deserializer, de};
-use wharf_json::Json;
-
-use crate::session::handle::Abilities;
 
 /// Decides to which agents the host says that their client has files and terminals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,35 +13,6 @@ pub enum ServeTools {
     Always,
     /// No agent, and Wharf serves nothing.
     Never,
-}
-
-impl ServeTools {
-    /// Returns the `clientCapabilities` for an agent process. `recorded` are those of the client
-    /// that the session was made for; `starter` is what the client can do for which the process is
-    /// started, `None` if no client waits for it.
-    pub(crate) fn advertise(self, recorded: &str, starter: Option<Abilities>) -> String {
-        match (self, starter) {
-            (Self::StandIn, None) => recorded.to_owned(),
-            (Self::StandIn, Some(starter)) => with_tools(recorded, starter),
-            (Self::Always, _) => with_tools(recorded, Abilities::ALL_TOOLS),
-            (Self::Never, _) => with_tools(recorded, Abilities::default()),
-        }
-    }
-}
-
-/// Replaces `fs` and `terminal`; every other member stays as it came.
-pub(crate) fn with_tools(capabilities: &str, can: Abilities) -> String {
-    let fs =
-        format!(r#"{{"readTextFile":{},"writeTextFile":{}}}"#, can.read_files, can.write_files);
-    let terminal = can.terminals.to_string();
-    let told = Json::parse(capabilities.as_bytes()).and_then(|told| {
-        let told = wharf_json::set(told, &["fs"], &fs)?;
-        wharf_json::set(Json::parse(told.as_bytes())?, &["terminal"], &terminal)
-    });
-    told.unwrap_or_else(|error| {
-        tracing::error!(%error, "a client's capabilities cannot be told to the agent");
-        format!(r#"{{"fs":{fs},"terminal":{terminal}}}"#)
-    })
 }
 
 impl<'de> Deserialize<'de> for ServeTools {
@@ -84,11 +52,6 @@ mod tests {
     use super::*;
     use crate::Config;
 
-    fn advertise(how: ServeTools, starter: Option<Abilities>) -> serde_json::Value {
-        let recorded = r#"{"fs":{"readTextFile":true},"novel":{"x":1}}"#;
-        serde_json::from_str(&how.advertise(recorded, starter)).unwrap()
-    }
-
     #[test]
     fn the_old_values_mean_always_and_never_and_warn() {
         for (text, how, warns) in [
@@ -121,17 +84,5 @@ mod tests {
                 "{text}"
             );
         }
-    }
-
-    #[test]
-    fn agents_are_told_of_tools_as_the_setting_and_the_client_have_them() {
-        let novel = serde_json::json!({ "x": 1 });
-        let told = |read, write, terminal| serde_json::json!({ "fs": { "readTextFile": read, "writeTextFile": write }, "terminal": terminal, "novel": novel });
-        let writes = Abilities { write_files: true, ..Abilities::default() };
-        assert_eq!(advertise(ServeTools::StandIn, Some(writes)), told(false, true, false));
-        assert_eq!(advertise(ServeTools::Always, Some(writes)), told(true, true, true));
-        assert_eq!(advertise(ServeTools::Never, None), told(false, false, false));
-        let recorded = serde_json::json!({ "fs": { "readTextFile": true }, "novel": novel });
-        assert_eq!(advertise(ServeTools::StandIn, None), recorded, "no client waits: as recorded");
     }
 }

@@ -68,6 +68,7 @@ use crate::limits::ByteBudget;
 use crate::metrics::Metrics;
 use crate::people::People;
 use crate::registry::{KnownSession, Registry};
+use crate::session::advertised_tools::advertise_tools;
 use crate::session::handle::SessionHandle;
 use crate::session::{
     FirstStart, RestoreError, RestoredSession, SessionTask, Shared, TailBudget, restore,
@@ -288,7 +289,7 @@ impl Host {
         let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
         let passed = self.inner.config.adapters().passed_environment(&agent, env);
         agent.find_program(&passed)?;
-        let told = self.inner.config.serve_tools.advertise(capabilities, None);
+        let told = advertise_tools(self.inner.config.serve_tools, capabilities, None);
         let cache = self.inner.agents.initialize_cache();
         if let Some(known) = cache.key(&agent, &passed, &told, cwd).and_then(|key| cache.find(&key))
         {

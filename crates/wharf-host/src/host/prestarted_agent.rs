@@ -15,6 +15,7 @@ use crate::agent::initialize::{InitializedAgent, StartFailure, launch_and_initia
 use crate::ids::new_session_id;
 use crate::limits::CountPermit;
 use crate::sandbox::{SandboxError, SandboxProfile, SessionRoot};
+use crate::session::advertised_tools::advertise_tools;
 
 /// An agent that answered `initialize` and waits for its session; ended if dropped.
 #[derive(Debug)]
@@ -82,7 +83,7 @@ impl Host {
             ..self.inner.launch(&agent, Some(&session), &cwd, &env)
         };
         let _start = self.inner.start_limits.acquire_start(StartPriority::Client).await;
-        let capabilities = self.inner.config.serve_tools.advertise(capabilities, None);
+        let capabilities = advertise_tools(self.inner.config.serve_tools, capabilities, None);
         let cache = self.inner.agents.initialize_cache();
         let key = cache.key(&agent, &env, &capabilities, known.as_deref());
         let greeted = launch_and_initialize(&launch, &capabilities).await?;

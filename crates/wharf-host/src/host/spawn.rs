@@ -10,7 +10,8 @@ use wharf_json::rpc;
 use super::create::{Begun, not_created};
 use super::labels::{LabelClaim, LabelPolicy, LabelWish, Sees};
 use super::{CreateError, Host, Inner, NewSessionRequest};
-use crate::config::{FormAnswerersWord, with_tools};
+use crate::config::FormAnswerersWord;
+use crate::session::advertised_tools::with_tools;
 use crate::session::handle::{Abilities, SessionHandle};
 use crate::workspaces::{DirectoryScope, SpawnLocation};
 

@@ -15,8 +15,9 @@ use wharf_store::LogId;
 use super::{CreateError, Inner};
 use crate::agent::initialize::StartFailure;
 use crate::agent_services::{FilesAndTerminals, Roots};
-use crate::config::{ServeTools, with_tools};
+use crate::config::ServeTools;
 use crate::sandbox::resolve_links;
+use crate::session::advertised_tools::{advertise_tools, with_tools};
 use crate::session::handle::Abilities;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -123,9 +124,8 @@ impl Inner {
                 }
             }
         }
-        self.config
-            .serve_tools
-            .advertise(&inputs.capabilities, starter.map(Option::unwrap_or_default))
+        let starter = starter.map(Option::unwrap_or_default);
+        advertise_tools(self.config.serve_tools, &inputs.capabilities, starter)
     }
 
     /// Takes over the MCP servers, directories and variables that a client sends when it brings the

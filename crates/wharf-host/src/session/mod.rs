@@ -2,6 +2,7 @@
 //! readers hold.
 
 mod admission;
+pub(crate) mod advertised_tools;
 pub(crate) mod agent_calls;
 mod agent_connection;
 mod agent_services;
