@@ -16,7 +16,7 @@ pub struct FileStamp {
 
 impl FileStamp {
     /// Returns `None` if the file does not exist.
-    pub(super) fn of(path: &Path) -> Option<Self> {
+    pub fn of(path: &Path) -> Option<Self> {
         let known = std::fs::metadata(path).ok()?;
         Some(Self {
             modified_at: (known.mtime(), known.mtime_nsec()),

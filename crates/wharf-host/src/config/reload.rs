@@ -17,31 +17,32 @@ pub struct ReloadReport {
 
 /// The outcome of the last reload.
 #[derive(Debug, Default)]
-pub(crate) struct ReloadState {
-    pub(crate) waiting: Vec<WaitingSetting>,
+pub struct ReloadState {
+    pub waiting: Vec<WaitingSetting>,
     /// Why the sources cannot be used as they are.
-    pub(crate) fault: Option<String>,
+    pub fault: Option<String>,
 }
 
 /// A change that waits for a restart.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct WaitingSetting {
-    pub(crate) path: String,
+pub struct WaitingSetting {
+    pub path: String,
     /// `None` if the key will have its default.
-    pub(crate) setting: Option<Setting>,
+    pub setting: Option<Setting>,
 }
 
+/// The configuration after a reload, and what the reload has done.
 #[derive(Debug)]
-pub(super) struct Reloaded {
-    pub(super) config: Config,
-    pub(super) report: ReloadReport,
-    pub(super) waiting: Vec<WaitingSetting>,
+pub struct Reloaded {
+    pub config: Config,
+    pub report: ReloadReport,
+    pub waiting: Vec<WaitingSetting>,
 }
 
 impl Config {
     /// Loads the sources of this configuration again. Settings that need a restart keep their
     /// value.
-    pub(super) fn load_again(&self) -> Result<Reloaded, ConfigError> {
+    pub fn load_again(&self) -> Result<Reloaded, ConfigError> {
         let fresh = self.sources.load()?;
         let mut settings = fresh.settings.clone();
         let mut report = ReloadReport::default();

@@ -5,7 +5,7 @@ use wharf_api::{HostSetting, HostSettingList, SettingEffect, SettingSource, Sett
 use super::keys::{CONFIG_KEYS, ConfigKey, NO_DEFAULT};
 use super::layers::{Setting, SettingOrigin};
 use super::reload::ReloadState;
-use super::{Config, LiveConfig, values};
+use super::{Config, values};
 
 impl Config {
     /// Lists every setting of a host that is not running.
@@ -14,13 +14,14 @@ impl Config {
         HostSettingList { state, settings: self.list_settings(&ReloadState::default()) }
     }
 
-    fn source_file(&self) -> Option<String> {
+    /// Returns the file that the settings are read from, whether it is there or not.
+    pub fn source_file(&self) -> Option<String> {
         self.sources.file.as_ref().map(|file| file.display().to_string())
     }
 
     /// Lists all keys in the order of the table; after a key with names that the user chooses,
     /// those that are set.
-    pub(super) fn list_settings(&self, state: &ReloadState) -> Vec<HostSetting> {
+    pub fn list_settings(&self, state: &ReloadState) -> Vec<HostSetting> {
         let set: Vec<Setting> = self.settings.list().collect();
         let mut listed = Vec::new();
         for key in CONFIG_KEYS {
@@ -45,25 +46,6 @@ impl Config {
             );
         }
         listed
-    }
-}
-
-impl LiveConfig {
-    /// Lists every setting that is in force.
-    pub(crate) fn describe(&self) -> HostSettingList {
-        let settings = self.list_settings(&self.lock_state());
-        HostSettingList { state: self.describe_state(), settings }
-    }
-
-    /// Describes the file, and what waits for a restart.
-    pub(crate) fn describe_state(&self) -> SettingsState {
-        let state = self.lock_state();
-        let waiting = state.waiting.iter().map(|waiting| waiting.path.clone()).collect();
-        SettingsState {
-            file: self.source_file(),
-            waiting,
-            fault: state.fault.clone(),
-        }
     }
 }
 

@@ -16,6 +16,7 @@ use wharf_transcript::Secrets;
 
 use super::agents::AgentProcesses;
 use super::initialize_cache::InitializeCache;
+use super::live_config::{LiveConfig, watch_file};
 use super::start_limits::StartLimits;
 use super::storage::{Storage, UnreadableLog};
 use super::{Host, Inner, StartPriority, StepLocks, modes};
@@ -29,7 +30,7 @@ use crate::agent::directory_identity::DirectoryIdentity;
 use crate::agent::ended_agent::{find_ended_agents, find_ended_agents_of, may_pass};
 use crate::agent::process_records::{LeftTree, ProcessRecords};
 use crate::agent::process_table::is_below;
-use crate::config::{Config, LiveConfig, ResumeOnStart, watch_file};
+use crate::config::{Config, ResumeOnStart};
 use crate::descriptor::Descriptor;
 use crate::ids::Now;
 use crate::index::{IndexWriter, SessionRow};

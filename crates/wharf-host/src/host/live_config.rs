@@ -6,11 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
+use wharf_api::{HostSettingList, SettingsState};
 
-use super::file_stamp::FileStamp;
-use super::reload::{ReloadReport, ReloadState, Reloaded};
-use super::{Config, ConfigError};
-use crate::host::Inner;
+use super::Inner;
+use crate::config::{Config, ConfigError, FileStamp, ReloadReport, ReloadState, Reloaded};
 
 /// How many versions of the configuration one host can have. The host keeps all versions until it
 /// ends, so that a reader can go on with its version; they are small, and only a changed setting
@@ -45,7 +44,7 @@ impl Deref for LiveConfig {
 }
 
 impl LiveConfig {
-    pub(crate) fn new(config: Config) -> Self {
+    pub(super) fn new(config: Config) -> Self {
         Self {
             versions: (1..MAX_VERSIONS).map(|_| OnceLock::new()).collect(),
             first: Box::new(config),
@@ -60,20 +59,20 @@ impl LiveConfig {
         self.changes.subscribe()
     }
 
-    pub(crate) fn lock_state(&self) -> MutexGuard<'_, ReloadState> {
+    fn lock_state(&self) -> MutexGuard<'_, ReloadState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Loads the sources again because someone asks for it. A setting that cannot change while the
     /// host runs keeps its value. If anything is wrong, nothing changes. A file that is gone counts
     /// as empty.
-    pub(crate) fn reload(&self) -> Result<ReloadReport, ConfigError> {
+    pub(super) fn reload(&self) -> Result<ReloadReport, ConfigError> {
         self.reload_from(|live| live.load_again())
     }
 
     /// Does the same because the file has changed by itself. A file that is gone is a mistake then:
     /// a slip of an editor or of a script must not turn protections off.
-    pub(crate) fn reload_changed_file(&self) -> Result<ReloadReport, ConfigError> {
+    fn reload_changed_file(&self) -> Result<ReloadReport, ConfigError> {
         self.reload_from(|live| match &live.config_file {
             Some(path) if !path.exists() => Err(ConfigError::FileGone(path.clone())),
             Some(_) | None => live.load_again(),
@@ -115,6 +114,23 @@ impl LiveConfig {
         self.changes.send_replace(());
         Ok(())
     }
+
+    /// Lists every setting that is in force.
+    pub(super) fn describe(&self) -> HostSettingList {
+        let settings = self.list_settings(&self.lock_state());
+        HostSettingList { state: self.describe_state(), settings }
+    }
+
+    /// Describes the file, and what waits for a restart.
+    pub(super) fn describe_state(&self) -> SettingsState {
+        let state = self.lock_state();
+        let waiting = state.waiting.iter().map(|waiting| waiting.path.clone()).collect();
+        SettingsState {
+            file: self.source_file(),
+            waiting,
+            fault: state.fault.clone(),
+        }
+    }
 }
 
 fn log_report(report: &ReloadReport) {
@@ -130,7 +146,7 @@ fn log_report(report: &ReloadReport) {
 }
 
 /// Reloads the configuration of this host when its file has changed, as long as the host runs.
-pub(crate) fn watch_file(inner: &Arc<Inner>) {
+pub(super) fn watch_file(inner: &Arc<Inner>) {
     let Some(path) = inner.config.sources.file.clone() else { return };
     let host = Arc::downgrade(inner);
     // As of the load: the file may have changed since, while the host was starting.
@@ -199,11 +215,11 @@ mod tests {
             |config: &Config| (config.listen.clone(), config.ask_timeout, config.limits.queue);
         assert_eq!(
             words(&live),
-            ("127.0.0.1:1".to_owned(), crate::Duration::from_millis(2_000), 100)
+            ("127.0.0.1:1".to_owned(), crate::config::Duration::from_millis(2_000), 100)
         );
         assert_eq!(
             words(before),
-            ("127.0.0.1:1".to_owned(), crate::Duration::from_millis(1_000), 3)
+            ("127.0.0.1:1".to_owned(), crate::config::Duration::from_millis(1_000), 3)
         );
         let listen = live
             .list_settings(&live.lock_state())
@@ -232,7 +248,7 @@ mod tests {
         ] {
             write(&folder, broken);
             live.reload().unwrap_err();
-            assert_eq!(live.ask_timeout, crate::Duration::from_millis(1_000), "{broken}");
+            assert_eq!(live.ask_timeout, crate::config::Duration::from_millis(1_000), "{broken}");
             assert!(
                 live.lock_state().fault.as_ref().is_some_and(|fault| !fault.is_empty()),
                 "{broken}"
@@ -249,7 +265,7 @@ mod tests {
         let file = folder.path().join("config.toml");
         std::fs::remove_file(&file).unwrap();
         live.reload_changed_file().unwrap_err();
-        assert_eq!(live.ask_timeout, crate::Duration::from_millis(1_000));
+        assert_eq!(live.ask_timeout, crate::config::Duration::from_millis(1_000));
         let fault = live.lock_state().fault.clone().unwrap();
         assert!(
             fault.contains(&*file.to_string_lossy()) && fault.contains("wharf reload"),
@@ -284,7 +300,7 @@ mod tests {
             .await
             .unwrap()
             .unwrap();
-        assert_eq!(host.config().ask_timeout, crate::Duration::from_millis(120_000));
+        assert_eq!(host.config().ask_timeout, crate::config::Duration::from_millis(120_000));
     }
 
     #[test]
@@ -292,6 +308,6 @@ mod tests {
         let (folder, live) = live_config("ask_timeout = \"1s\"\n");
         std::fs::remove_file(folder.path().join("config.toml")).unwrap();
         assert_eq!(live.reload().unwrap().changed, ["ask_timeout"]);
-        assert_eq!(live.ask_timeout, crate::Duration::NEVER);
+        assert_eq!(live.ask_timeout, crate::config::Duration::NEVER);
     }
 }
