@@ -8,10 +8,10 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 use wharf_api::quote_visibly;
 use wharf_core::Millis;
+use wharf_transcript::format_timestamp;
 
 use super::slug::Slug;
 use super::{DEFAULT_BUCKET, WorkspaceError};
-use crate::format_timestamp;
 use crate::host::write_private;
 
 /// The format that this version reads and writes.

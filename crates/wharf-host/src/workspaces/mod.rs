@@ -18,9 +18,8 @@ pub use file::{Workspace, WorkspaceList};
 pub use slug::{BadSlug, Slug};
 
 use wharf_api::quote_visibly;
-
-use crate::format_timestamp;
-use crate::ids::Now;
+use wharf_core::Millis;
+use wharf_transcript::format_timestamp;
 
 /// The bucket of sessions that belong to no registered workspace.
 pub(crate) const DEFAULT_BUCKET: &str = "default";
@@ -100,6 +99,7 @@ impl Workspaces {
         slug: &str,
         path: &Path,
         label: Option<&str>,
+        now: Millis,
     ) -> Result<Workspace, WorkspaceError> {
         let slug: Slug = slug.parse()?;
         if [DEFAULT_BUCKET, ACTIVE_ALIAS].contains(&slug.as_str()) {
@@ -120,12 +120,8 @@ impl Workspaces {
                 });
             }
             let label = label.map(ToOwned::to_owned);
-            let workspace = Workspace::new(
-                slug.clone(),
-                normalize_path(path),
-                label,
-                format_timestamp(Now::millis()),
-            );
+            let workspace =
+                Workspace::new(slug.clone(), normalize_path(path), label, format_timestamp(now));
             list.workspaces.push(workspace.clone());
             list.active.get_or_insert(slug);
             Ok(workspace)
@@ -143,12 +139,11 @@ impl Workspaces {
     }
 
     /// Makes this the workspace of spawns that name none.
-    pub fn activate(&self, slug: &str) -> Result<WorkspaceList, WorkspaceError> {
+    pub fn activate(&self, slug: &str, now: Millis) -> Result<WorkspaceList, WorkspaceError> {
         self.change_list(|list| {
-            let now = format_timestamp(Now::millis());
             let known = list.workspaces.iter_mut().find(|known| known.slug.as_str() == slug);
             let Some(known) = known else { return Err(unknown_workspace(list, slug)) };
-            known.updated_at = now;
+            known.updated_at = format_timestamp(now);
             list.active = Some(known.slug.clone());
             Ok(list.clone())
         })

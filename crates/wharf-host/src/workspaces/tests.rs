@@ -2,6 +2,8 @@
 
 use super::*;
 
+const NOW: Millis = Millis(1_770_000_000_000);
+
 struct Bench {
     dir: tempfile::TempDir,
     workspaces: Workspaces,
@@ -23,7 +25,7 @@ impl Bench {
 
     fn add(&self, slug: &str) -> PathBuf {
         let path = self.dir(slug);
-        self.workspaces.add(slug, &path, None).unwrap();
+        self.workspaces.add(slug, &path, None, NOW).unwrap();
         path
     }
 
@@ -40,7 +42,7 @@ impl Bench {
 fn a_workspace_is_kept_in_the_format_of_the_seed() {
     let bench = bench();
     let path = bench.dir("code");
-    let added = bench.workspaces.add("code", &path, Some("Main monorepo")).unwrap();
+    let added = bench.workspaces.add("code", &path, Some("Main monorepo"), NOW).unwrap();
     let kept: serde_json::Value = serde_json::from_str(&bench.text()).unwrap();
     let at = &added.added_at;
     let entry = serde_json::json!({ "slug": "code", "path": path, "addedAt": at, "updatedAt": at, "label": "Main monorepo" });
@@ -146,8 +148,10 @@ fn a_damaged_file_is_named_by_line_and_column_and_left_alone() {
         std::fs::write(bench.file(), text).unwrap();
         let message = bench.workspaces.list().unwrap_err().to_string();
         assert!(message.contains(expected), "{text}: {message}");
-        assert!(bench.workspaces.add("new", &path, None).is_err());
-        assert!(bench.workspaces.remove("a").is_err() && bench.workspaces.activate("a").is_err());
+        assert!(bench.workspaces.add("new", &path, None, NOW).is_err());
+        assert!(
+            bench.workspaces.remove("a").is_err() && bench.workspaces.activate("a", NOW).is_err()
+        );
         assert_eq!(bench.text(), text, "a damaged file was overwritten");
     }
 }
@@ -157,7 +161,7 @@ fn a_newer_file_is_left_alone() {
     let bench = bench();
     let text = "{\"version\": 2, \"workspaces\": \"somewhere else\"}";
     std::fs::write(bench.file(), text).unwrap();
-    let message = bench.workspaces.add("a", &bench.dir("a"), None).unwrap_err().to_string();
+    let message = bench.workspaces.add("a", &bench.dir("a"), None, NOW).unwrap_err().to_string();
     assert!(message.contains("version 2") && message.contains("newer Wharf"), "{message}");
     assert_eq!(bench.text(), text);
 }
@@ -184,7 +188,7 @@ fn slugs_that_are_not_names_are_refused() {
     for slug in ["", ".", "..", "../../x", "a/b", "A", "-a", "_a", "a b", "ä", "a\0", "a.b", &long]
     {
         assert!(
-            matches!(bench.workspaces.add(slug, &path, None), Err(WorkspaceError::Slug(_))),
+            matches!(bench.workspaces.add(slug, &path, None, NOW), Err(WorkspaceError::Slug(_))),
             "{slug:?}"
         );
         assert!(
@@ -197,12 +201,15 @@ fn slugs_that_are_not_names_are_refused() {
     }
     for slug in ["default", "active"] {
         assert!(
-            matches!(bench.workspaces.add(slug, &path, None), Err(WorkspaceError::Reserved(_))),
+            matches!(
+                bench.workspaces.add(slug, &path, None, NOW),
+                Err(WorkspaceError::Reserved(_))
+            ),
             "{slug}"
         );
     }
     for slug in ["a", "0", "a-b_c9", &long[..64]] {
-        bench.workspaces.add(slug, &path, None).unwrap();
+        bench.workspaces.add(slug, &path, None, NOW).unwrap();
     }
 }
 
@@ -212,13 +219,19 @@ fn only_directories_that_exist_are_registered_and_only_once() {
     let path = bench.add("a");
     for bad in [Path::new("relative"), Path::new("/no/such/dir"), &bench.file()] {
         assert!(
-            matches!(bench.workspaces.add("b", bad, None), Err(WorkspaceError::Path { .. })),
+            matches!(bench.workspaces.add("b", bad, None, NOW), Err(WorkspaceError::Path { .. })),
             "{bad:?}"
         );
     }
-    assert!(matches!(bench.workspaces.add("a", &path, None), Err(WorkspaceError::Exists { .. })));
+    assert!(matches!(
+        bench.workspaces.add("a", &path, None, NOW),
+        Err(WorkspaceError::Exists { .. })
+    ));
     let label = "l".repeat(1025);
-    assert!(matches!(bench.workspaces.add("b", &path, Some(&label)), Err(WorkspaceError::Label)));
+    assert!(matches!(
+        bench.workspaces.add("b", &path, Some(&label), NOW),
+        Err(WorkspaceError::Label)
+    ));
 }
 
 #[test]
@@ -235,7 +248,7 @@ fn the_directory_is_the_callers_then_the_slugs_then_the_active_one_then_the_host
         (place.cwd, place.bucket)
     };
     assert_eq!(resolved(None, None), (a.clone(), "a".to_owned()));
-    bench.workspaces.activate("b").unwrap();
+    bench.workspaces.activate("b", NOW).unwrap();
     assert_eq!(resolved(None, None), (b, "b".to_owned()));
     assert_eq!(resolved(None, Some("a")), (a.clone(), "a".to_owned()));
     let elsewhere = bench.dir("elsewhere");
@@ -255,7 +268,7 @@ fn a_bare_directory_belongs_to_the_innermost_workspace_that_holds_it() {
     let bench = bench();
     let outer = bench.add("outer");
     let inner = bench.dir("outer/inner");
-    bench.workspaces.add("inner", &inner, None).unwrap();
+    bench.workspaces.add("inner", &inner, None, NOW).unwrap();
     let deep = bench.dir("outer/inner/deep");
     let beside = bench.dir("outer-2");
     let bucket = |path: &Path| bench.workspaces.bucket_of(path);
@@ -282,7 +295,7 @@ fn caller_with_one_workspace_sees_no_other_and_no_damage_elsewhere() {
     let bench = bench();
     let (secret, own) = (bench.add("secret"), bench.add("own"));
     let inner = bench.dir("own/inner");
-    bench.workspaces.add("inner", &inner, None).unwrap();
+    bench.workspaces.add("inner", &inner, None, NOW).unwrap();
     let scope = DirectoryScope::Workspace("own".into());
     let place = |cwd: Option<&Path>, slug| bench.workspaces.resolve_in_scope(&scope, cwd, slug);
     let expected = |cwd: &PathBuf| SpawnLocation {

@@ -8,6 +8,7 @@ use wharf_api::{
     ActiveWorkspace, ErrorCode, NewWorkspace, RemovedWorkspace, WorkspaceInfo, WorkspaceRegistry,
     WorkspaceRemovalQuery,
 };
+use wharf_host::Now;
 
 use super::faults::{fault_from_named_workspace_error, fault_from_workspace_error};
 use super::{Caller, contract};
@@ -29,7 +30,9 @@ pub(crate) fn add_workspace(
     new: &NewWorkspace,
 ) -> Result<WorkspaceInfo, Fault> {
     caller.may_administrate()?;
-    let added = app.host.workspaces().add(&new.slug, Path::new(&new.path), new.label.as_deref());
+    let workspaces = app.host.workspaces();
+    let path = Path::new(&new.path);
+    let added = workspaces.add(&new.slug, path, new.label.as_deref(), Now::millis());
     added
         .map(contract::to_workspace_info)
         .map_err(|error| fault_from_workspace_error(&error))
@@ -42,7 +45,7 @@ pub(crate) fn activate_workspace(
     active: &ActiveWorkspace,
 ) -> Result<WorkspaceRegistry, Fault> {
     caller.may_administrate()?;
-    let list = app.host.workspaces().activate(&active.slug);
+    let list = app.host.workspaces().activate(&active.slug, Now::millis());
     list.map(contract::to_workspace_registry)
         .map_err(|error| fault_from_named_workspace_error(&error))
 }
