@@ -70,7 +70,7 @@ pub use host::{
     CreateError, Created, DelegationError, DescribeError, ForkClient, ForkError, ForkRequest,
     ForkStart, Host, LabelInUse, LabelPolicy, NewSessionRequest, OpenError, PrestartedAgent,
     RemovedWorkspace, Renewal, Sees, SpawnRequest, Spawned, SpawnedAs, StartError, StorageFault,
-    Upload, UploadError, write_private,
+    Upload, UploadError, check_sandbox, write_private,
 };
 pub use ids::{Now, is_session_id, new_client_id, new_prompt_id, new_session_id, random_text};
 pub use limits::{

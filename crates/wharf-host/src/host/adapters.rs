@@ -9,6 +9,7 @@ use tokio::net::unix::pipe;
 use tokio::task::JoinSet;
 use wharf_json::Json;
 
+use super::sandbox_profile::make_profile;
 use super::{Host, Inner};
 use crate::adapters::{AdapterInfo, KnownAgent, Launchable, VersionCheck};
 use crate::agent::Launch;
@@ -99,7 +100,8 @@ impl Inner {
             usage: None,
             sandbox: agent.map_or_else(|_| self.config.sandbox.clone(), |agent| agent.sandbox),
         };
-        let sandbox = self.config.profile(&asked, Vec::new()).map_err(|error| error.to_string())?;
+        let sandbox = make_profile(&self.config, &asked, Vec::new());
+        let sandbox = sandbox.map_err(|error| error.to_string())?;
         // A program finds no other program's settings in the state directory. A confined program
         // could not even look around there, so it runs in the directory for temporary files.
         let cwd =

@@ -177,9 +177,8 @@ impl Host {
             inner.allow(&request.directory_scope, &more)?;
         }
         let real = sandbox_profile::reals(&request.cwd, &more);
-        let sandbox = inner
-            .config
-            .profile(&agent, sandbox_profile::roots(&request.cwd, more, &real))?;
+        let roots = sandbox_profile::roots(&request.cwd, more, &real);
+        let sandbox = sandbox_profile::make_profile(&inner.config, &agent, roots)?;
         // An agent that waits was given its rights when it was started.
         request.spare = request.spare.filter(|spare| spare.sandbox == sandbox);
         // Else a workspace inside of it would have the session, out of its starter's sight.

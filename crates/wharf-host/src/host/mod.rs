@@ -44,6 +44,7 @@ pub use fork::{ForkClient, ForkError, ForkRequest};
 pub use labels::{DescribeError, LabelInUse, LabelPolicy, Sees};
 use live_config::LiveConfig;
 pub use prestarted_agent::PrestartedAgent;
+pub use sandbox_profile::check_sandbox;
 pub use spawn::{SpawnRequest, Spawned, SpawnedAs};
 pub(crate) use start_file::StartInputs;
 pub use start_file::write_private;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use wharf_core::SessionId;
 
+use super::sandbox_profile::make_profile;
 use super::start_limits::StartPriority;
 use super::{Host, Inner};
 use crate::adapters::Launchable;
@@ -111,9 +112,9 @@ impl Inner {
         cwd: Option<&Path>,
     ) -> Result<Option<SandboxProfile>, SandboxError> {
         let root = cwd.map(|cwd| SessionRoot { given: cwd.to_owned(), was: None });
-        match self.config.profile(agent, root.into_iter().collect()) {
+        match make_profile(&self.config, agent, root.into_iter().collect()) {
             Err(SandboxError::Overlap { .. }) if cwd.is_some() => {
-                self.config.profile(agent, Vec::new())
+                make_profile(&self.config, agent, Vec::new())
             }
             profile => profile,
         }

@@ -17,93 +17,93 @@ use crate::sandbox::{
     resolve_links,
 };
 
-impl Config {
-    /// The profile of an adapter's processes; `None` without a sandbox. Directories of the agent's
-    /// own that are missing are made: it could not do that itself.
-    pub(crate) fn profile(
-        &self,
-        agent: &Launchable,
-        roots: Vec<SessionRoot>,
-    ) -> Result<Option<SandboxProfile>, SandboxError> {
-        if !agent.sandbox.is_on() {
-            return Ok(None);
-        }
-        for dir in self.to_be_made(agent) {
-            if let Err(error) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)
-            {
-                // The agent has less than it should, and will say so.
-                tracing::warn!(agent = agent.adapter, dir = %dir.display(), %error, "a directory of the agent cannot be made");
-            }
-        }
-        self.plan(agent, roots).make_profile(&detect_support()).map(Some)
+/// The profile of an adapter's processes; `None` without a sandbox. Directories of the agent's own
+/// that are missing are made: it could not do that itself.
+pub(super) fn make_profile(
+    config: &Config,
+    agent: &Launchable,
+    roots: Vec<SessionRoot>,
+) -> Result<Option<SandboxProfile>, SandboxError> {
+    if !agent.sandbox.is_on() {
+        return Ok(None);
     }
-
-    /// Can the sandbox that is set for this agent be had here, whatever its cwd will be? `None`:
-    /// none is set.
-    pub fn check_sandbox(&self, agent: &Launchable) -> Option<Result<(), SandboxError>> {
-        agent
-            .sandbox
-            .is_on()
-            .then(|| self.plan(agent, Vec::new()).make_profile(&detect_support()).map(drop))
-    }
-
-    fn to_be_made(&self, agent: &Launchable) -> Vec<PathBuf> {
-        let places = places(agent);
-        let named = agent.sandbox.writable.iter().filter(|path| path.ends_with('/'));
-        named
-            .filter_map(|path| places.expand_path(path))
-            .chain(self.demo_of(agent))
-            .collect()
-    }
-
-    /// Where the demo agent keeps its sessions, if it is that.
-    fn demo_of(&self, agent: &Launchable) -> Option<PathBuf> {
-        let demo = self.adapters().demo_state();
-        agent
-            .env
-            .get("WHARF_DEMO_STATE")
-            .is_some_and(|state| Path::new(state) == demo)
-            .then_some(demo)
-    }
-
-    fn plan(&self, agent: &Launchable, roots: Vec<SessionRoot>) -> SandboxPlan {
-        let places = places(agent);
-        let expand = |written: &[String]| {
-            written.iter().filter_map(|path| places.expand_path(path)).collect::<Vec<_>>()
-        };
-        let except = self.demo_of(agent);
-        SandboxPlan {
-            roots,
-            temporary: places.temporary_dir(),
-            own: expand(&agent.sandbox.writable).into_iter().chain(except.clone()).collect(),
-            kept: self.kept(),
-            hidden: expand(&agent.sandbox.hidden),
-            readable: expand(&agent.sandbox.readable),
-            sealed: self.sealed(),
-            except,
+    for dir in list_own_dirs(config, agent) {
+        if let Err(error) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir) {
+            // The agent has less than it should, and will say so.
+            tracing::warn!(agent = agent.adapter, dir = %dir.display(), %error, "a directory of the agent cannot be made");
         }
     }
+    plan_sandbox(config, agent, roots).make_profile(&detect_support()).map(Some)
+}
 
-    /// Returns the files of the host alone: its state with the tokens, settings that may hold
-    /// secrets of other agents, its key, the secret that signs notifications.
-    fn kept(&self) -> Vec<PathBuf> {
-        let state = std::iter::once(self.state_dir.clone());
-        let secrets =
-            self.tls.key.clone().into_iter().chain(self.notify.webhook_secret_file.clone());
-        state.chain(self.config_file.clone()).chain(secrets).collect()
-    }
+/// Can the sandbox that is set for this agent be had here, whatever its cwd will be? `None`: none
+/// is set.
+pub fn check_sandbox(config: &Config, agent: &Launchable) -> Option<Result<(), SandboxError>> {
+    let plan = agent.sandbox.is_on().then(|| plan_sandbox(config, agent, Vec::new()));
+    plan.map(|plan| plan.make_profile(&detect_support()).map(drop))
+}
 
-    /// Returns the files that decide which programs run without a sandbox: settings, manifests, and
-    /// this program.
-    fn sealed(&self) -> Vec<PathBuf> {
-        let settings = self.config_dir.as_ref().map(|dir| dir.join("config.toml"));
-        let program = Some(self.program.clone()).filter(|program| program.is_absolute());
-        settings
-            .into_iter()
-            .chain(self.adapters().manifest_dirs())
-            .chain(program)
-            .collect()
+/// Returns the directories of the agent's own that the host makes for it.
+fn list_own_dirs(config: &Config, agent: &Launchable) -> Vec<PathBuf> {
+    let places = places(agent);
+    let named = agent.sandbox.writable.iter().filter(|path| path.ends_with('/'));
+    named
+        .filter_map(|path| places.expand_path(path))
+        .chain(find_demo_state(config, agent))
+        .collect()
+}
+
+/// Where the demo agent keeps its sessions, if it is that.
+fn find_demo_state(config: &Config, agent: &Launchable) -> Option<PathBuf> {
+    let demo = config.adapters().demo_state();
+    agent
+        .env
+        .get("WHARF_DEMO_STATE")
+        .is_some_and(|state| Path::new(state) == demo)
+        .then_some(demo)
+}
+
+fn plan_sandbox(config: &Config, agent: &Launchable, roots: Vec<SessionRoot>) -> SandboxPlan {
+    let places = places(agent);
+    let expand = |written: &[String]| {
+        written.iter().filter_map(|path| places.expand_path(path)).collect::<Vec<_>>()
+    };
+    let except = find_demo_state(config, agent);
+    SandboxPlan {
+        roots,
+        temporary: places.temporary_dir(),
+        own: expand(&agent.sandbox.writable).into_iter().chain(except.clone()).collect(),
+        kept: list_kept_files(config),
+        hidden: expand(&agent.sandbox.hidden),
+        readable: expand(&agent.sandbox.readable),
+        sealed: list_sealed_files(config),
+        except,
     }
+}
+
+/// Returns the files of the host alone: its state with the tokens, settings that may hold secrets
+/// of other agents, its key, the secret that signs notifications.
+fn list_kept_files(config: &Config) -> Vec<PathBuf> {
+    let state = std::iter::once(config.state_dir.clone());
+    let secrets = config
+        .tls
+        .key
+        .clone()
+        .into_iter()
+        .chain(config.notify.webhook_secret_file.clone());
+    state.chain(config.config_file.clone()).chain(secrets).collect()
+}
+
+/// Returns the files that decide which programs run without a sandbox: settings, manifests, and
+/// this program.
+fn list_sealed_files(config: &Config) -> Vec<PathBuf> {
+    let settings = config.config_dir.as_ref().map(|dir| dir.join("config.toml"));
+    let program = Some(config.program.clone()).filter(|program| program.is_absolute());
+    settings
+        .into_iter()
+        .chain(config.adapters().manifest_dirs())
+        .chain(program)
+        .collect()
 }
 
 fn places(agent: &Launchable) -> PathVariables<'_> {
@@ -121,7 +121,7 @@ impl Inner {
         let more = named(agent, inputs.new_frame.bytes(), false);
         let more = more.map_err(|error| StartFailure::impossible(error.to_string()))?;
         let roots = roots(Path::new(&*origin.cwd), more, &inputs.real);
-        let sandbox = self.config.profile(agent, roots)?;
+        let sandbox = make_profile(&self.config, agent, roots)?;
         Ok(Launch {
             sandbox,
             ..self.launch(agent, Some(&origin.session), origin.cwd.as_ref(), &inputs.env)
@@ -178,6 +178,6 @@ mod tests {
         config.state_dir = PathBuf::from("/state");
         config.config_file = Some(PathBuf::from("/config.toml"));
         let expected = ["/state", "/config.toml", "/k.pem", "/hook.secret"].map(PathBuf::from);
-        assert_eq!(config.kept(), expected);
+        assert_eq!(list_kept_files(&config), expected);
     }
 }

@@ -56,7 +56,7 @@ fn check_default_agent(config: &Config, listed: &[AdapterInfo]) -> Finding {
 /// its own finding.
 fn check_sandbox(config: &Config, info: &AdapterInfo) -> Option<Finding> {
     let agent = config.adapters().find(&info.slug, None, &BTreeMap::new()).ok()?;
-    let error = config.check_sandbox(&agent).filter(|_| info.installed)?.err()?;
+    let error = wharf_host::check_sandbox(config, &agent).filter(|_| info.installed)?.err()?;
     let says = format!("the sandbox of {} cannot be had: {error}", info.slug);
     Some(Finding::broken("sandbox", says, "no session of this agent starts until that is mended"))
 }
