@@ -1,4 +1,4 @@
-//! See `wharf_host::fuzz::manifest`.
+//! See `wharf_config::fuzz::manifest`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| wharf_host::fuzz::manifest(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| wharf_config::fuzz::manifest(data));

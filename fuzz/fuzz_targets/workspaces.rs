@@ -1,4 +1,4 @@
-//! See `wharf_host::fuzz::workspaces`.
+//! See `wharf_config::fuzz::workspaces`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| wharf_host::fuzz::workspaces(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| wharf_config::fuzz::workspaces(data));

@@ -13,16 +13,12 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("Wharf runs on Linux: agents outlive the host by splice, memfd and pidfd");
 
-mod adapters;
 pub mod agent;
 mod agent_services;
 mod agent_usage;
 mod attention;
-mod config;
 mod descriptor;
 mod file_search;
-#[cfg(any(test, fuzzing))]
-pub mod fuzz;
 mod host;
 mod ids;
 mod index;
@@ -37,12 +33,7 @@ mod session;
 mod settings;
 mod transcript;
 mod usage;
-mod workspaces;
 
-pub use adapters::{
-    AdapterError, AdapterInfo, AdapterSource, Adapters, ImportError, ImportReport, KnownAgent,
-    Launchable, ManifestError, ModeInfo, OptionInfo, import_registry, is_always_passed,
-};
 pub use agent::agent_log::{
     AgentLog, AgentStream, LogPosition, LoggedLine, LoggedLines, NoLogPosition,
 };
@@ -55,22 +46,13 @@ pub use agent::{
 pub use agent_services::outside as outside_files;
 pub use agent_usage::{AgentUsage, ReportedContext};
 pub use attention::{Attention, AttentionAsk, AttentionRaised, AttentionWork};
-pub use config::{
-    AgentCommand, AllowedAdapters, AmuxSettings, Auth, CONFIG_KEYS, Cap, ChangeEffect, Children,
-    Config, ConfigError, ConfigKey, ConfigSources, DEFAULT_LISTEN, Delegation, Duration, FileStamp,
-    KeeperScope, KeeperSettings, KeptPort, LayeredSettings, Limits, LogFormat, NO_DEFAULT,
-    NotifyContent, NotifyKind, NotifySettings, PublicUrl, QueueBy, ReloadReport, ReplayTurns,
-    ResumeOnStart, RetentionSettings, SandboxMode, SandboxSettings, ServeTools, Setting,
-    SettingOrigin, SettingValueKind, Size, TlsSettings, WEBHOOK_SECRET_VARIABLE, WebhookUrl,
-    WorkspaceRetention, own_variables, parse_value, unknown_key,
-};
 pub use descriptor::{Descriptor, ForkedFrom, Resources, TurnWord};
 pub use file_search::{FoundFile, FoundFiles};
 pub use host::{
     CreateError, Created, DelegationError, DescribeError, ForkClient, ForkError, ForkRequest,
     ForkStart, Host, LabelInUse, LabelPolicy, NewSessionRequest, OpenError, PrestartedAgent,
     RemovedWorkspace, Renewal, Sees, SpawnRequest, Spawned, SpawnedAs, StartError, StorageFault,
-    Upload, UploadError, check_sandbox, write_private,
+    Upload, UploadError, check_sandbox,
 };
 pub use ids::{Now, is_session_id, new_client_id, new_prompt_id, new_session_id, random_text};
 pub use limits::{
@@ -103,8 +85,4 @@ pub use wharf_core as core;
 pub use wharf_store::{SET_ASIDE_SUFFIX, is_damage, open_regular_file, set_aside};
 pub use wharf_transcript::{
     format_timestamp, format_timestamp_in_seconds, parse_timestamp, redact,
-};
-pub use workspaces::{
-    BadSlug, DirectoryScope, MAX_LABEL_BYTES, Slug, SpawnLocation, Workspace, WorkspaceError,
-    WorkspaceList, Workspaces,
 };

@@ -10,9 +10,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use wharf_config::write_private;
 use wharf_core::{EventId, SessionId};
-
-use crate::host::write_private;
 
 /// The person of the local socket, the host's own token and `auth = "none"`.
 pub const OWNER: &str = "owner";

@@ -9,7 +9,8 @@ use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
-use wharf_host::{BudgetFull, ByteBudget, BytePermit, Limits};
+use wharf_config::Limits;
+use wharf_host::{BudgetFull, ByteBudget, BytePermit};
 use wharf_json::rpc::HEAD_BYTES;
 
 /// The time in which a body must come to its end, however steadily it comes.
@@ -143,7 +144,8 @@ impl BodyReader {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
-    use wharf_host::{Direction, Size};
+    use wharf_config::Size;
+    use wharf_host::Direction;
 
     use super::*;
 

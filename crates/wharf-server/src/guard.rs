@@ -7,9 +7,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tracing::Instrument;
+use wharf_config::Auth;
 
 use wharf_api::ErrorCode;
-use wharf_host::{AgentToken, Auth};
+use wharf_host::AgentToken;
 
 use crate::App;
 use crate::auth::{

@@ -245,7 +245,7 @@ fn lock(left: &Left) -> MutexGuard<'_, Option<UnreadRest>> {
 #[cfg(test)]
 mod tests {
     use axum::body::to_bytes;
-    use wharf_host::Limits;
+    use wharf_config::Limits;
 
     use super::*;
 

@@ -43,7 +43,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use tokio::sync::watch;
-use wharf_host::{Auth, Host};
+use wharf_config::Auth;
+use wharf_host::Host;
 
 pub use acp::{AcpMethod, MethodTrait};
 pub use auth::{

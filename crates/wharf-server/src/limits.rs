@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use wharf_api::ErrorCode;
-use wharf_host::{CountLimit, CountPermit, KeyedLimit, KeyedPermit, LimitReached, Limits};
+use wharf_config::Limits;
+use wharf_host::{CountLimit, CountPermit, KeyedLimit, KeyedPermit, LimitReached};
 
 use crate::auth::Identity;
 use crate::fault::Fault;

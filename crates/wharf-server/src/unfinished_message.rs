@@ -130,7 +130,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for MeteredStream<S> {
 
 #[cfg(test)]
 mod tests {
-    use wharf_host::Limits;
+
+    use wharf_config::Limits;
 
     use super::*;
 

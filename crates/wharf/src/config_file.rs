@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use toml_edit::{DocumentMut, Item, Table, TableLike};
-use wharf_host::{Config, ConfigKey, ConfigSources};
+use wharf_config::{Config, ConfigKey, ConfigSources};
 use wharf_server::AddressOutlook;
 
 use crate::exit::{Exit, Failure};
@@ -241,7 +241,7 @@ pub(crate) fn differs_in_address(before: &str, after: &str) -> bool {
 /// Reads a value of this key for the file.
 pub(crate) fn read_value(key: &ConfigKey, text: &str) -> Result<toml_edit::Value, Failure> {
     let usage = |why: String| Failure::new(Exit::Usage, why);
-    let value = wharf_host::parse_value(key, text).map_err(usage)?;
+    let value = wharf_config::parse_value(key, text).map_err(usage)?;
     value
         .to_string()
         .parse()

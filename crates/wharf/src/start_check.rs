@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use wharf_api::{HostInfo, HostSettingList};
-use wharf_host::Config;
+use wharf_config::Config;
 use wharf_server::AddressOutlook;
 
 use crate::client::{HostCall, HostClient};

@@ -87,6 +87,23 @@ const BANS: &[Ban] = &[
         reason: "crates on both sides of the host open frames by it: it has no runtime and no IO",
     },
     Ban {
+        name: "wharf-config",
+        direct: &["wharf-testkit"],
+        anywhere: &[
+            "wharf-demo",
+            "wharf-host",
+            "wharf-server",
+            "wharf-store",
+            "tokio",
+            "rusqlite",
+            "axum",
+            "hyper*",
+            "clap",
+        ],
+        only: &[],
+        reason: "settings, adapters and workspaces are files: no runtime, process, session or store",
+    },
+    Ban {
         name: "wharf-transcript",
         direct: &[
             "wharf-demo",

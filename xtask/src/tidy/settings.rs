@@ -8,8 +8,8 @@ use super::{Finding, Repo, read};
 
 const RULE: &str = "settings";
 const DOCUMENT: &str = "docs/configuration.md";
-/// The file in which the host lists its keys, and the name of the list.
-const SOURCE: &str = "crates/wharf-host/src/config/keys.rs";
+/// The file that lists the keys, and the name of the list.
+const SOURCE: &str = "crates/wharf-config/src/settings/keys.rs";
 const LIST: &str = "const CONFIG_KEYS:";
 /// Begins a row of the list.
 const ROW: &str = "key(\"";

@@ -39,12 +39,6 @@ const LARGE_TYPES: &[LargeType] = &[
     },
     LargeType {
         owner: "wharf-host",
-        name: "Config",
-        size: TypeSize { methods: 24, files: 7 },
-        reason: "each part of the settings reads its own section",
-    },
-    LargeType {
-        owner: "wharf-host",
         name: "Host",
         size: TypeSize { methods: 99, files: 23 },
         reason: "its facets are no types of their own yet",

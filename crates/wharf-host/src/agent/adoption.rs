@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Signal;
+use wharf_config::KeeperSettings;
 use wharf_core::{Seq, SessionId};
 
 use super::agent_log::{AgentLog, AgentLogWriter};
@@ -30,7 +31,6 @@ use super::process_table;
 use super::stderr::StderrTail;
 use super::turn_status::TurnStatus;
 use crate::agent::lines::FrameReader;
-use crate::config::KeeperSettings;
 use crate::ids::{Now, random_text};
 
 /// How long a keeper may take to answer one call, and all keepers together while a host starts. A

@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use wharf_config::write_private;
 
-use crate::host::write_private;
 use crate::ids::random_text;
 
 const DIRECTORY_ID_LENGTH: usize = 20;

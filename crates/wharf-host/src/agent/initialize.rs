@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 use wharf_acp::{Envelope, FrameKind};
+use wharf_config::AdapterError;
 use wharf_core::{AcceptedContent, AgentTraits, FailureText, Fault, Raw, StartFault, UpdateKind};
 use wharf_json::rpc::{self, Salvaged, code, salvage, salvage_head};
 use wharf_json::{Json, ReadError};
@@ -17,7 +18,6 @@ use super::launch::{Launch, LaunchedAgent};
 use super::ledger::LineNote;
 use super::outbox::Outbox;
 use super::stderr::StderrTail;
-use crate::adapters::AdapterError;
 use crate::agent::lines::{FrameLine, FrameReader};
 
 /// Bounds the frames that are kept before `session/new` is answered: several agents send commands

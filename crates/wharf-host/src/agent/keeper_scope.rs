@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
-use crate::config::KeeperScope;
+use wharf_config::KeeperScope;
 
 const PROGRAM: &str = "systemd-run";
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 use rustix::io::FdFlags;
 use tokio::net::UnixStream;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+use wharf_config::{CONFIG_KEYS, KeeperScope, WEBHOOK_SECRET_VARIABLE};
 
 use super::agent_log::{AgentLog, AgentLogWriter};
 use super::agent_output::AgentOutput;
@@ -27,7 +28,6 @@ use super::process_table::{KEEPER_VERB, TAG_VARIABLE};
 use super::stderr::StderrTail;
 use super::{open_files_limit, outbox::Outbox};
 use crate::agent::lines::FrameReader;
-use crate::config::{CONFIG_KEYS, KeeperScope, WEBHOOK_SECRET_VARIABLE};
 use crate::sandbox::{CARRIED_PREFIX, SandboxProfile};
 
 /// All that is needed to start an agent.

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
+use wharf_config::KeeperSettings;
 use wharf_core::Millis;
 
 use super::directory_identity::DirectoryIdentity;
@@ -27,7 +28,6 @@ use super::record_files::{
     UNFINISHED_OUTPUT_EXTENSION, find_left_outputs, keeper_of_output, read_record, read_records,
     settle_unfinished_records,
 };
-use crate::config::KeeperSettings;
 
 /// How long a host may take to die after it has given its lease back.
 const DYING_HOST_TIMEOUT: Duration = Duration::from_secs(5);

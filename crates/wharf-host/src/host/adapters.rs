@@ -7,14 +7,13 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::task::JoinSet;
+use wharf_config::{AdapterInfo, KnownAgent, Launchable, QueueBy, VersionCheck};
 use wharf_json::Json;
 
 use super::sandbox_profile::make_profile;
 use super::{Host, Inner};
-use crate::adapters::{AdapterInfo, KnownAgent, Launchable, VersionCheck};
 use crate::agent::Launch;
 use crate::agent::initialize::InitializeResponse;
-use crate::config::QueueBy;
 
 /// The longest wait for a version, whatever a manifest says.
 const MAX_VERSION_WAIT: Duration = Duration::from_secs(10);

@@ -154,7 +154,7 @@ impl Host {
     /// Says where this host is reached. Sessions that come back by themselves wait for it, if
     /// [`Config::serves`] is set.
     ///
-    /// [`Config::serves`]: crate::Config::serves
+    /// [`Config::serves`]: wharf_config::Config::serves
     pub fn announce(&self, url: &str) {
         self.inner.agents.url.send_replace(url.into());
     }

@@ -10,6 +10,9 @@ use bytes::Bytes;
 use rustix::io::Errno;
 use serde_json::Value;
 use tokio::sync::oneshot;
+use wharf_config::{
+    AdapterError, DirectoryScope, MAX_LABEL_BYTES, WorkspaceError, explain_unfit_directory,
+};
 use wharf_core::{
     AgentSetting, ForkSource, NewSession, Origin, Raw, Sender, Seq, Session, SessionId, SpawnKey,
 };
@@ -18,7 +21,6 @@ use wharf_store::{LogId, StoreError};
 use super::{
     DelegationError, Host, Inner, LabelInUse, PrestartedAgent, StartInputs, sandbox_profile,
 };
-use crate::adapters::AdapterError;
 use crate::agent::initialize::StartFailure;
 use crate::attention::AttentionSource;
 use crate::descriptor::Descriptor;
@@ -27,7 +29,6 @@ use crate::limits::CountPermit;
 use crate::sandbox::SandboxError;
 use crate::session::handle::{CallError, SessionHandle};
 use crate::session::{FirstStart, Shared};
-use crate::workspaces::{DirectoryScope, MAX_LABEL_BYTES, WorkspaceError, explain_unfit_directory};
 
 #[derive(Debug)]
 pub struct NewSessionRequest {

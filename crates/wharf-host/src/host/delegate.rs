@@ -4,13 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use wharf_config::{Children, SpawnLocation};
 use wharf_core::{EndReason, Refusal, SessionId};
 
 use super::{CreateError, Host, Inner, SpawnRequest};
-use crate::config::Children;
 use crate::descriptor::Descriptor;
 use crate::session::handle::{CallError, SessionHandle};
-use crate::workspaces::SpawnLocation;
 
 /// Says why an agent may not have this child. The host has not created anything.
 #[derive(Debug, thiserror::Error)]

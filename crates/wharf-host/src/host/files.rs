@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use wharf_config::DirectoryScope;
 use wharf_core::SessionId;
 
 use super::{CreateError, Host};
 use crate::file_search::{FoundFiles, find_files};
-use crate::workspaces::DirectoryScope;
 
 impl Host {
     /// Finds files beneath the directories of a session. Returns `None` if there is no such

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use wharf_config::DirectoryScope;
 use wharf_core::{Origin, SessionId, State, Status};
 use wharf_store::LogId;
 
@@ -11,7 +12,6 @@ use super::{CreateError, Host, Inner, OpenError, StartInputs, StartPriority};
 use crate::agent::initialize::{StartFailure, launch_and_initialize};
 use crate::registry::KnownSession;
 use crate::session::{AgentDelete, DeleteCondition};
-use crate::workspaces::DirectoryScope;
 
 /// The start parameters that a client sends again when it brings a session back.
 #[derive(Clone, Debug)]

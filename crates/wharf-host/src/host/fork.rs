@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use serde_json::json;
+use wharf_config::DirectoryScope;
 use wharf_core::{ForkSource, Raw, Sender, Seq, SpawnKey};
 use wharf_json::{Json, ReadError, rpc};
 
@@ -17,7 +18,6 @@ use super::{
 use crate::session::cursor::Entry;
 use crate::session::handle::{CallError, SessionHandle};
 use crate::settings::{AgentSettings, are_settings_lost};
-use crate::workspaces::DirectoryScope;
 
 /// Why a session cannot be copied.
 #[derive(Debug, thiserror::Error)]

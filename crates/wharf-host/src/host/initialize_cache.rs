@@ -11,11 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use wharf_config::{Launchable, write_private};
 use wharf_core::{Millis, Raw};
 use wharf_json::Json;
 
-use super::write_private;
-use crate::adapters::Launchable;
 use crate::agent::initialize::InitializeResponse;
 use crate::ids::Now;
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use wharf_api::{HostSettingList, SettingsState};
+use wharf_config::{Config, ConfigError, FileStamp, ReloadReport, ReloadState, Reloaded};
 
 use super::Inner;
-use crate::config::{Config, ConfigError, FileStamp, ReloadReport, ReloadState, Reloaded};
 
 /// How many versions of the configuration one host can have. The host keeps all versions until it
 /// ends, so that a reader can go on with its version; they are small, and only a changed setting
@@ -184,8 +184,9 @@ async fn reload_in_background(host: &Weak<Inner>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use wharf_config::ConfigSources;
+
     use super::*;
-    use crate::config::ConfigSources;
 
     fn live_config(text: &str) -> (tempfile::TempDir, LiveConfig) {
         let folder = tempfile::tempdir().unwrap();
@@ -215,11 +216,11 @@ mod tests {
             |config: &Config| (config.listen.clone(), config.ask_timeout, config.limits.queue);
         assert_eq!(
             words(&live),
-            ("127.0.0.1:1".to_owned(), crate::config::Duration::from_millis(2_000), 100)
+            ("127.0.0.1:1".to_owned(), wharf_config::Duration::from_millis(2_000), 100)
         );
         assert_eq!(
             words(before),
-            ("127.0.0.1:1".to_owned(), crate::config::Duration::from_millis(1_000), 3)
+            ("127.0.0.1:1".to_owned(), wharf_config::Duration::from_millis(1_000), 3)
         );
         let listen = live
             .list_settings(&live.lock_state())
@@ -248,7 +249,7 @@ mod tests {
         ] {
             write(&folder, broken);
             live.reload().unwrap_err();
-            assert_eq!(live.ask_timeout, crate::config::Duration::from_millis(1_000), "{broken}");
+            assert_eq!(live.ask_timeout, wharf_config::Duration::from_millis(1_000), "{broken}");
             assert!(
                 live.lock_state().fault.as_ref().is_some_and(|fault| !fault.is_empty()),
                 "{broken}"
@@ -265,7 +266,7 @@ mod tests {
         let file = folder.path().join("config.toml");
         std::fs::remove_file(&file).unwrap();
         live.reload_changed_file().unwrap_err();
-        assert_eq!(live.ask_timeout, crate::config::Duration::from_millis(1_000));
+        assert_eq!(live.ask_timeout, wharf_config::Duration::from_millis(1_000));
         let fault = live.lock_state().fault.clone().unwrap();
         assert!(
             fault.contains(&*file.to_string_lossy()) && fault.contains("wharf reload"),
@@ -300,7 +301,7 @@ mod tests {
             .await
             .unwrap()
             .unwrap();
-        assert_eq!(host.config().ask_timeout, crate::config::Duration::from_millis(120_000));
+        assert_eq!(host.config().ask_timeout, wharf_config::Duration::from_millis(120_000));
     }
 
     #[test]
@@ -308,6 +309,6 @@ mod tests {
         let (folder, live) = live_config("ask_timeout = \"1s\"\n");
         std::fs::remove_file(folder.path().join("config.toml")).unwrap();
         assert_eq!(live.reload().unwrap().changed, ["ask_timeout"]);
-        assert_eq!(live.ask_timeout, crate::config::Duration::NEVER);
+        assert_eq!(live.ask_timeout, wharf_config::Duration::NEVER);
     }
 }

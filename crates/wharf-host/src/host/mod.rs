@@ -33,6 +33,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use wharf_api::{HostSettingList, SettingsState, TurnCount};
+use wharf_config::{AdapterError, Config, ConfigError, Launchable, ReloadReport, Workspaces};
 use wharf_core::{EndReason, Input, LifecycleInput, Sender, SessionId};
 use wharf_store::LogId;
 
@@ -47,7 +48,6 @@ pub use prestarted_agent::PrestartedAgent;
 pub use sandbox_profile::check_sandbox;
 pub use spawn::{SpawnRequest, Spawned, SpawnedAs};
 pub(crate) use start_file::StartInputs;
-pub use start_file::write_private;
 use start_limits::StartLimits;
 pub(crate) use start_limits::StartPriority;
 pub use startup::StartError;
@@ -57,13 +57,11 @@ pub use storage::StorageFault;
 pub use uploads::{Upload, UploadError};
 pub use workspaces::RemovedWorkspace;
 
-use crate::adapters::{AdapterError, Launchable};
 use crate::agent::KeeperDescription;
 use crate::agent::Launch;
 use crate::agent::agent_log::AgentLog;
 use crate::agent::initialize::{InitializeResponse, StartFailure};
 use crate::attention::AttentionSource;
-use crate::config::{Config, ConfigError, ReloadReport};
 use crate::descriptor::{Descriptor, TurnWord};
 use crate::ids::Now;
 use crate::index::IndexWriter;
@@ -77,7 +75,6 @@ use crate::session::{
     FirstStart, RestoreError, RestoredSession, SessionTask, Shared, TailBudget, restore,
 };
 use crate::transcript::{SessionTranscript, TranscriptFailure, Transcripts};
-use crate::workspaces::Workspaces;
 
 /// The daemon's engine. Cheap to clone.
 #[derive(Clone, Debug)]

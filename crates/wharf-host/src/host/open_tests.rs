@@ -1,11 +1,11 @@
 //! Opening sessions without a task.
 
 use tempfile::TempDir;
+use wharf_config::ConfigSources;
 use wharf_core::SessionId;
 use wharf_testkit::cold_sessions::ColdSessions;
 
 use super::Host;
-use crate::config::ConfigSources;
 use crate::registry::KnownSession;
 
 /// The number of events of the session, so that reading its log takes a while.

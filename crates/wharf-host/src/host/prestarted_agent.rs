@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use wharf_config::Launchable;
 use wharf_core::SessionId;
 
 use super::sandbox_profile::make_profile;
 use super::start_limits::StartPriority;
 use super::{Host, Inner};
-use crate::adapters::Launchable;
 use crate::agent::Launch;
 use crate::agent::initialize::{InitializedAgent, StartFailure, launch_and_initialize};
 use crate::ids::new_session_id;

@@ -80,13 +80,13 @@ impl Inner {
 mod tests {
     use std::path::Path;
 
+    use wharf_config::ConfigSources;
     use wharf_core::COUNTING_RULE;
     use wharf_store::{Index, IndexRow, SqliteIndex};
     use wharf_testkit::cold_sessions::ColdSessions;
     use wharf_testkit::{WAIT_LIMIT, polling};
 
     use super::*;
-    use crate::config::ConfigSources;
 
     const SESSION_COUNT: usize = 20;
 

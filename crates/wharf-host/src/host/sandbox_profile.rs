@@ -5,16 +5,14 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use wharf_config::{Config, Launchable, PathVariables};
 use wharf_core::Origin;
 
 use super::{CreateError, Inner, StartInputs};
-use crate::adapters::Launchable;
 use crate::agent::Launch;
 use crate::agent::initialize::StartFailure;
-use crate::config::Config;
 use crate::sandbox::{
-    PathVariables, SandboxError, SandboxPlan, SandboxProfile, SessionRoot, detect_support,
-    resolve_links,
+    SandboxError, SandboxPlan, SandboxProfile, SessionRoot, detect_support, resolve_links,
 };
 
 /// The profile of an adapter's processes; `None` without a sandbox. Directories of the agent's own

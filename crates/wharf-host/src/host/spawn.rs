@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use wharf_config::{DirectoryScope, FormAnswerersWord, SpawnLocation};
 use wharf_core::{Raw, Sender, SessionId, SpawnKey};
 use wharf_json::rpc;
 
 use super::create::{Begun, not_created};
 use super::labels::{LabelClaim, LabelPolicy, LabelWish, Sees};
 use super::{CreateError, Host, Inner, NewSessionRequest};
-use crate::config::FormAnswerersWord;
 use crate::session::advertised_tools::with_tools;
 use crate::session::handle::{Abilities, SessionHandle};
-use crate::workspaces::{DirectoryScope, SpawnLocation};
 
 /// The `SpawnAgentRequest` of AIP-46, with Wharf's own fields besides.
 #[derive(Clone, Debug, Default)]

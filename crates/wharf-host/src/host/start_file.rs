@@ -2,12 +2,11 @@
 //! secrets, so it is never in the log (rule 2.6).
 
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use wharf_config::{ServeTools, write_private};
 use wharf_core::{Origin, Raw};
 use wharf_json::{Json, ReadError};
 use wharf_store::LogId;
@@ -15,7 +14,6 @@ use wharf_store::LogId;
 use super::{CreateError, Inner};
 use crate::agent::initialize::StartFailure;
 use crate::agent_services::{FilesAndTerminals, Roots};
-use crate::config::ServeTools;
 use crate::sandbox::resolve_links;
 use crate::session::advertised_tools::{advertise_tools, with_tools};
 use crate::session::handle::Abilities;
@@ -197,24 +195,4 @@ fn renewed(given: &[u8], kept: &str, member: &str) -> Result<Option<String>, Rea
         return Ok(None);
     }
     wharf_json::set(kept, &path, new.raw()).map(Some)
-}
-
-/// Writes a file that only its owner can read, whole or not at all.
-pub fn write_private(path: &Path, text: &[u8]) -> std::io::Result<()> {
-    if let Some(dir) = path.parent() {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    }
-    let half = path.with_extension("new");
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&half)?;
-    let written = file
-        .write_all(text)
-        .and_then(|()| file.sync_all())
-        .and_then(|()| std::fs::rename(&half, path));
-    // A half-written file takes space on a full disk.
-    written.inspect_err(|_| drop(std::fs::remove_file(&half)))
 }

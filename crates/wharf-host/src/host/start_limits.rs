@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use wharf_config::Limits;
 use wharf_core::Millis;
 
-use crate::config::Limits;
 use crate::limits::{CountLimit, CountPermit, PriorityLimit, PriorityPermit, RateLimit, Refill};
 
 /// A start that takes longer waits for something rather than works: its permit goes to the next.

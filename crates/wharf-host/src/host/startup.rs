@@ -7,6 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
+use wharf_config::{Config, ResumeOnStart, Workspaces};
 use wharf_core::{AgentInput, EndReason, Input, LifecycleInput, Seq, Session, SessionId, Status};
 use wharf_store::{
     Engine, FileEngine, FileLease, FileOptions, Index, IndexRow, Lease, LeaseError, Log, LogId,
@@ -30,7 +31,6 @@ use crate::agent::directory_identity::DirectoryIdentity;
 use crate::agent::ended_agent::{find_ended_agents, find_ended_agents_of, may_pass};
 use crate::agent::process_records::{LeftTree, ProcessRecords};
 use crate::agent::process_table::is_below;
-use crate::config::{Config, ResumeOnStart};
 use crate::descriptor::Descriptor;
 use crate::ids::Now;
 use crate::index::{IndexWriter, SessionRow};
@@ -40,7 +40,6 @@ use crate::registry::{KnownSession, Registry};
 use crate::session::handle::CallError;
 use crate::session::{FirstStart, RestoreError, Shared, TailBudget};
 use crate::transcript::{Transcripts, catch_up_in_background};
-use crate::workspaces::Workspaces;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use wharf_config::{Config, RetentionSettings};
 use wharf_core::{EndReason, Millis, SessionId};
 
 use super::{Host, Inner};
-use crate::config::{Config, RetentionSettings};
 use crate::descriptor::Descriptor;
 use crate::ids::Now;
 use crate::parse_timestamp;

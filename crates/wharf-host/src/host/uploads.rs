@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use wharf_config::write_private;
 use wharf_core::SessionId;
 
-use super::{Host, write_private};
+use super::Host;
 use crate::ids::random_text;
 
 /// Uploads of one session.

@@ -1,9 +1,9 @@
 //! The registry of workspaces together with the sessions that are kept under its names.
 
+use wharf_config::{Workspace, WorkspaceError, Workspaces};
 use wharf_core::SessionId;
 
 use super::Host;
-use crate::workspaces::{Workspace, WorkspaceError, Workspaces};
 
 /// The result of removing a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]

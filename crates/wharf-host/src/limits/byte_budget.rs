@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
+use wharf_config::Limits;
 
-use crate::config::Limits;
 use crate::metrics::Counter;
 
 /// How often the budget looks for stalled holders while it has no room.
@@ -359,14 +359,15 @@ fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use wharf_config::Size;
+
     use super::super::poll_once;
     use super::*;
-    use crate::config::Size;
 
     const MIB: usize = 1 << 20;
 
     fn budget(silence_millis: u64) -> Arc<ByteBudget> {
-        let silence = crate::config::Duration::from_millis(silence_millis);
+        let silence = wharf_config::Duration::from_millis(silence_millis);
         let frame = Size(MIB);
         let bodies = Size(2 * MIB);
         let buffers = Size(4 * MIB);

@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::time::UNIX_EPOCH;
 
+use wharf_config::KeeperSettings;
 use wharf_core::{SessionId, Status};
 
 use super::reported_usage::of_reported_usage;
 use super::{Counter, Family, Metrics, NotifyMetrics, PROMPT_OUTCOMES, START_WORDS, Value};
 use crate::agent::KeeperLimits;
-use crate::config::KeeperSettings;
 use crate::descriptor::{Descriptor, TurnWord};
 use crate::host::Host;
 use crate::ids::Now;

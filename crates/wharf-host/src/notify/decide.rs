@@ -4,10 +4,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+use wharf_config::{NotifyKind, NotifySettings};
 use wharf_core::{Epoch, EventId};
 
 use super::{Cause, Notification};
-use crate::config::{NotifyKind, NotifySettings};
 use crate::descriptor::Descriptor;
 use crate::people::SessionMarks;
 

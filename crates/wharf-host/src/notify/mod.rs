@@ -6,12 +6,12 @@ mod decide;
 mod watch;
 
 use serde::Serialize;
+use wharf_config::{NotifyContent, NotifyKind, NotifySettings};
 use wharf_core::{EventId, SessionId};
 use wharf_transcript::show_in_one_line;
 
 pub use command::CommandFailure;
 
-use crate::config::{NotifyContent, NotifyKind, NotifySettings};
 use crate::descriptor::Descriptor;
 use crate::host::Host;
 use crate::people::{OWNER, SessionMarks};

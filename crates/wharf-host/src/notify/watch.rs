@@ -105,10 +105,10 @@ fn look_at_sessions(
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use wharf_config::ConfigSources;
     use wharf_store::LogId;
 
     use super::*;
-    use crate::config::ConfigSources;
     use crate::descriptor::Descriptor;
     use crate::registry::KnownSession;
 

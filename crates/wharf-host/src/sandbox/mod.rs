@@ -6,7 +6,6 @@
 //! the command; everything that the command starts is confined in the same way.
 
 mod confine;
-mod path_template;
 mod paths;
 mod plan;
 mod seccomp;
@@ -18,7 +17,6 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use confine::CARRIED_PREFIX;
 pub use confine::{SandboxSupport, detect_support, run};
-pub(crate) use path_template::{PathVariables, is_path_template};
 pub(crate) use paths::resolve_links;
 pub(crate) use plan::{SandboxPlan, SessionRoot};
 

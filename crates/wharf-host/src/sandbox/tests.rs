@@ -1,15 +1,12 @@
 //! Tests of the making of profiles. The end-to-end tests show with real agents that the kernel
 //! enforces them.
 
-use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::confine::judge_support;
 use super::paths::list_all_but;
-use super::{
-    PathVariables, SandboxError, SandboxPlan, SandboxProfile, SandboxSupport, SessionRoot,
-};
+use super::{SandboxError, SandboxPlan, SandboxProfile, SandboxSupport, SessionRoot};
 
 const HERE: SandboxSupport = SandboxSupport::Landlock { abi: 3 };
 
@@ -179,36 +176,4 @@ fn a_kernel_that_cannot_do_it_is_an_error_that_says_why() {
         let error = plan(&root).make_profile(&judge_support(abi, pretend)).unwrap_err().to_string();
         assert!(error.contains(word) && error.contains("wharf doctor"), "{error}");
     }
-}
-
-#[test]
-fn paths_of_settings_may_begin_with_a_home_or_a_variable() {
-    let own = BTreeMap::from([
-        ("HOME".to_owned(), "/home/me".to_owned()),
-        ("AGENT_HOME".to_owned(), "/data/agent".to_owned()),
-        ("ODD".to_owned(), "not/absolute".to_owned()),
-        ("XDG_DATA_HOME".to_owned(), "/data".to_owned()),
-    ]);
-    let places = PathVariables {
-        own: &own,
-        host: |name| (name == "TMPDIR").then(|| "/scratch".into()),
-    };
-    for (written, expected) in [
-        ("~/.agent/", Some("/home/me/.agent")),
-        ("~", Some("/home/me")),
-        ("/opt/x", Some("/opt/x")),
-        ("$AGENT_HOME", Some("/data/agent")),
-        ("$AGENT_HOME/sub/", Some("/data/agent/sub")),
-        ("$XDG_DATA_HOME/agent", Some("/data/agent")),
-        ("$XDG_CONFIG_HOME/agent", Some("/home/me/.config/agent")),
-        ("$UNSET/agent", None),
-        ("$ODD/agent", None),
-        ("relative/path", None),
-        ("~other/x", None),
-        ("~/../other", None),
-        ("", None),
-    ] {
-        assert_eq!(places.expand_path(written), expected.map(PathBuf::from), "{written}");
-    }
-    assert_eq!(places.temporary_dir(), PathBuf::from("/scratch"));
 }

@@ -1,10 +1,10 @@
 //! The `clientCapabilities` that an agent is told: the files and terminals that its client has or
 //! that Wharf serves (rule 12.13).
 
+use wharf_config::ServeTools;
 use wharf_json::Json;
 
 use super::handle::Abilities;
-use crate::config::ServeTools;
 
 /// Returns the `clientCapabilities` for an agent process. `recorded` are those of the client that
 /// the session was made for; `starter` is what the client can do for which the process is started,

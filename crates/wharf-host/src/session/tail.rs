@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use wharf_config::Limits;
 use wharf_core::Seq;
 
 use super::cursor::{Batch, ENTRY_OVERHEAD_BYTES, Entry};
-use crate::config::Limits;
 use crate::limits::{ByteBudget, CountLimit, CountPermit};
 use crate::metrics::Counter;
 

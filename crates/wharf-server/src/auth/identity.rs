@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use wharf_host::DirectoryScope;
+use wharf_config::DirectoryScope;
 use wharf_host::core::Role;
 
 use super::scope::Scope;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use wharf_host::{AgentToken, Descriptor, DirectoryScope};
+use wharf_config::DirectoryScope;
+use wharf_host::{AgentToken, Descriptor};
 
 /// The sessions that a token covers (rule 10.2). For its holder, no other sessions exist.
 #[derive(Clone, Debug, PartialEq, Eq)]

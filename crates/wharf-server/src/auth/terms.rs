@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use wharf_api::quote_visibly;
+use wharf_config::Slug;
 use wharf_host::core::Millis;
-use wharf_host::{Now, Slug, format_timestamp_in_seconds, parse_timestamp};
+use wharf_host::{Now, format_timestamp_in_seconds, parse_timestamp};
 
 use super::digest::Digest;
 use super::identity::{Access, Identity};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::net::{TcpListener, TcpSocket};
-use wharf_host::{Auth, Config, KeptPort, SettingOrigin};
+use wharf_config::{Auth, Config, KeptPort, SettingOrigin};
 
 use super::{LISTEN_BACKLOG, Tls, TlsError};
 

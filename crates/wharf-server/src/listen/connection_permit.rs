@@ -63,7 +63,8 @@ impl ConnectionPermit {
 
 #[cfg(test)]
 mod tests {
-    use wharf_host::{CountLimit, Limits};
+    use wharf_config::Limits;
+    use wharf_host::CountLimit;
 
     use super::*;
     use crate::auth::{Access, Scope};

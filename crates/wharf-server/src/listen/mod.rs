@@ -22,7 +22,8 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tower::ServiceExt;
 use wharf_api::ErrorCode;
-use wharf_host::{CountLimit, Host, Limits};
+use wharf_config::Limits;
+use wharf_host::{CountLimit, Host};
 
 use crate::auth::SocketPeer;
 use crate::fault::Fault;

@@ -1,6 +1,7 @@
 //! The limit of files that this process may open.
 
-use wharf_host::{Limits, raise_open_files};
+use wharf_config::Limits;
+use wharf_host::raise_open_files;
 
 /// The files of a session: its agent's pipes, its keeper's socket, its log and those that a start
 /// opens for a moment.

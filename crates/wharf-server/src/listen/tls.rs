@@ -10,7 +10,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
-use wharf_host::TlsSettings;
+use wharf_config::TlsSettings;
 
 /// How often a handshake checks whether the files have changed: a certificate is renewed every few
 /// weeks.

@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_client_that_takes_no_answers_is_not_read() {
-        let buffers = wharf_host::ByteBudget::new(&wharf_host::Limits::default());
+        let buffers = wharf_host::ByteBudget::new(&wharf_config::Limits::default());
         let mut paced = PacedTransport::new(Stuck, UnfinishedMessage::new(&buffers));
         let answer = || {
             JsonRpcMessage::response(

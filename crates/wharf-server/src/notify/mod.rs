@@ -9,8 +9,9 @@ use std::time::Duration;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use wharf_config::NotifyKind;
 use wharf_host::core::SessionId;
-use wharf_host::{CommandFailure, Host, Notification, NotifyKind, NotifyReceiver};
+use wharf_host::{CommandFailure, Host, Notification, NotifyReceiver};
 
 use crate::App;
 use crate::auth::TokenEntry;

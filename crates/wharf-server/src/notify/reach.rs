@@ -3,9 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tokio::net::{TcpStream, lookup_host};
+use wharf_config::WebhookUrl;
 
 use super::DeliveryFailure;
-use wharf_host::WebhookUrl;
 
 /// Limits where a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

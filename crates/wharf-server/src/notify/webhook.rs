@@ -14,7 +14,8 @@ use ring::hmac;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
-use wharf_host::{Notification, NotifySettings, WEBHOOK_SECRET_VARIABLE, WebhookUrl};
+use wharf_config::{NotifySettings, WEBHOOK_SECRET_VARIABLE, WebhookUrl};
+use wharf_host::Notification;
 
 use super::DeliveryFailure;
 use super::reach::Reach;

@@ -18,7 +18,7 @@ use axum::routing::get;
 use base64::Engine as _;
 use bytes::Bytes;
 use wharf_api::ErrorCode;
-use wharf_host::Auth;
+use wharf_config::Auth;
 
 use crate::App;
 use crate::fault::Fault;

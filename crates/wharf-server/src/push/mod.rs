@@ -18,10 +18,8 @@ use hyper::{Request, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use wharf_api::{PushDelivery, PushSubscriptionArgs};
-use wharf_host::{
-    Config, Notification, NotifyKind, NotifySettings, Now, WebhookUrl, format_timestamp,
-    write_private,
-};
+use wharf_config::{Config, NotifyKind, NotifySettings, WebhookUrl, write_private};
+use wharf_host::{Notification, Now, format_timestamp};
 
 use crate::notify::{DeliveryFailure, Reach, post_request};
 use encrypt::{AUTH_BYTES, POINT_BYTES, encrypt_message};

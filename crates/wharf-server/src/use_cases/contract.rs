@@ -8,11 +8,9 @@ use wharf_api::{
     SessionStatus, StoragePause, TokenUsage, TurnOutcome, TurnPhase, UsageCost, WorkspaceInfo,
     WorkspaceRegistry,
 };
+use wharf_config::{AdapterInfo, AdapterSource, Workspace, WorkspaceList};
 use wharf_host::core::{Ask, AskKind, EndReason, OutcomeKind, PauseReason, ReportedCost, Status};
-use wharf_host::{
-    AdapterInfo, AdapterSource, AgentUsage, Descriptor, KeeperDescription, ReportedContext,
-    Resources, TurnWord, Workspace, WorkspaceList,
-};
+use wharf_host::{AgentUsage, Descriptor, KeeperDescription, ReportedContext, Resources, TurnWord};
 
 /// Returns the session without its attention, which depends on the person that asks.
 pub(crate) fn to_session_info(known: &Descriptor) -> SessionInfo {

@@ -2,10 +2,10 @@
 
 use axum::http::StatusCode;
 use wharf_api::ErrorCode;
+use wharf_config::{AdapterError, WorkspaceError};
 use wharf_host::core::{FailureText, PromptEnd, Refusal, SessionId};
 use wharf_host::{
-    AdapterError, CallError, CreateError, DelegationError, LabelInUse, OpenError, SandboxError,
-    StartFailure, WorkspaceError,
+    CallError, CreateError, DelegationError, LabelInUse, OpenError, SandboxError, StartFailure,
 };
 
 use crate::App;

@@ -26,7 +26,12 @@ pub(crate) fn describe_host(app: &App, caller: &Caller) -> Result<HostInfo, Faul
         version: FILE_VERSION.to_owned(),
         pid: std::process::id(),
         url: app.server_info.url.clone(),
-        public_url: app.host.config().public_url.as_ref().map(wharf_host::PublicUrl::page_address),
+        public_url: app
+            .host
+            .config()
+            .public_url
+            .as_ref()
+            .map(wharf_config::PublicUrl::page_address),
         state_dir: app.host.config().state_dir.display().to_string(),
         default_agent: app.host.config().default_agent.clone(),
         cancel_timeout_ms: app

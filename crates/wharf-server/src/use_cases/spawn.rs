@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use wharf_api::{ErrorCode, SpawnArgs, SpawnedSession};
+use wharf_config::MAX_LABEL_BYTES;
 use wharf_host::core::{EndReason, Overlap, Raw, SessionId};
 use wharf_host::{
-    CreateError, Created, LabelPolicy, MAX_LABEL_BYTES, NewSessionRequest, PrestartedAgent,
-    SessionHandle, SpawnRequest, Spawned, SpawnedAs,
+    CreateError, Created, LabelPolicy, NewSessionRequest, PrestartedAgent, SessionHandle,
+    SpawnRequest, Spawned, SpawnedAs,
 };
 
 use super::Caller;

@@ -93,7 +93,10 @@ fn is_repeated(turn: &TurnRows) -> bool {
 /// Reads the time that a caller wants to wait.
 pub(crate) fn parse_wait(wait: Option<&str>) -> Result<Option<Duration>, Fault> {
     let Some(wait) = wait.filter(|wait| !wait.is_empty()) else { return Ok(None) };
-    let parsed = wait.parse::<wharf_host::Duration>().ok().and_then(wharf_host::Duration::to_std);
+    let parsed = wait
+        .parse::<wharf_config::Duration>()
+        .ok()
+        .and_then(wharf_config::Duration::to_std);
     match parsed.filter(|wait| *wait <= MAX_WAIT) {
         Some(wait) => Ok(Some(wait)),
         None => {

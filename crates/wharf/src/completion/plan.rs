@@ -223,7 +223,7 @@ fn kind_of_value(argument: &Arg, value: &str, prefix: String) -> (ValueKind, Str
 
 /// Returns the keys of settings that can be typed as they are, without a name of the user in them.
 fn list_config_keys() -> Vec<Candidate> {
-    let paths = wharf_host::CONFIG_KEYS
+    let paths = wharf_config::CONFIG_KEYS
         .iter()
         .map(|key| key.path)
         .filter(|path| !path.contains('*'));

@@ -282,7 +282,7 @@ pub(crate) fn peer_pid(stream: &UnixStream) -> Option<u32> {
 pub(crate) fn forwarded_environment(wanted: &[String]) -> BTreeMap<String, String> {
     let vars = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    vars.filter(|(name, _)| wharf_host::is_always_passed(name) || wanted.contains(name))
+    vars.filter(|(name, _)| wharf_config::is_always_passed(name) || wanted.contains(name))
         .collect()
 }
 

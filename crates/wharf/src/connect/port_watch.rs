@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use wharf_host::{DEFAULT_LISTEN as USUAL_ADDRESS, KeptPort};
+use wharf_config::{DEFAULT_LISTEN as USUAL_ADDRESS, KeptPort};
 
 /// The port that was kept before a host was started.
 #[derive(Debug)]

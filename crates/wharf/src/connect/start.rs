@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode, Output, Stdio};
 
 use anyhow::{Context, ensure};
 use rustix::process::Pid;
-use wharf_host::{CONFIG_KEYS, Launchable, SettingValueKind};
+use wharf_config::{CONFIG_KEYS, Launchable, SettingValueKind};
 
 use crate::log_file::{LOG_FILE_NAME, open_private};
 use crate::output;
@@ -157,7 +157,7 @@ fn filter_environment(
     let paths: Vec<String> = CONFIG_KEYS
         .iter()
         .filter(|key| key.kind == SettingValueKind::Path)
-        .map(wharf_host::ConfigKey::variable)
+        .map(wharf_config::ConfigKey::variable)
         .collect();
     all.filter(|(name, _)| name.to_str().is_some_and(is_kept))
         .map(move |(name, value)| {

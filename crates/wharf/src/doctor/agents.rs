@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wharf_host::{AdapterInfo, Config};
+use wharf_config::{AdapterInfo, Config};
 
 use super::Finding;
 

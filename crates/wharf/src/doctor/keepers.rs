@@ -1,7 +1,8 @@
 //! Checks of the keepers: whether agents can outlive the host here, how many of them would, and
 //! what earlier ones left.
 
-use wharf_host::{Config, KeeperLimits, KeeperReport, check_keeper_support, inspect_keepers};
+use wharf_config::Config;
+use wharf_host::{KeeperLimits, KeeperReport, check_keeper_support, inspect_keepers};
 
 use super::Finding;
 use crate::format::text;

@@ -8,7 +8,7 @@ mod system;
 mod tests;
 
 use serde::Serialize;
-use wharf_host::Config;
+use wharf_config::Config;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::process::getuid;
-use wharf_host::{SET_ASIDE_SUFFIX, Workspaces};
+use wharf_config::Workspaces;
+use wharf_host::SET_ASIDE_SUFFIX;
 
 use super::Finding;
 

@@ -1,8 +1,8 @@
 //! Checks of the kernel and its limits.
 
 use rustix::process::{Resource, getrlimit, getuid};
+use wharf_config::{Config, SandboxMode};
 use wharf_host::sandbox::{SandboxSupport, detect_support};
-use wharf_host::{Config, SandboxMode};
 
 use super::Finding;
 

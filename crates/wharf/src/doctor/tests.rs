@@ -3,8 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use wharf_config::{Config, SandboxMode};
+use wharf_host::KeeperReport;
 use wharf_host::sandbox::SandboxSupport;
-use wharf_host::{Config, KeeperReport, SandboxMode};
 
 use super::{Level, agents, keepers, state, system};
 

@@ -27,7 +27,7 @@ pub(crate) struct AskFlags {
     on_ask: Option<OnAsk>,
     /// Cancel the turn after this time, such as 90s or 10m, and exit with code 15.
     #[arg(long, value_name = "DURATION")]
-    timeout: Option<wharf_host::Duration>,
+    timeout: Option<wharf_config::Duration>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -56,7 +56,7 @@ impl AskFlags {
 
     /// Returns the time that the turn may take.
     pub(crate) fn timeout(self) -> Option<Duration> {
-        self.timeout.and_then(wharf_host::Duration::to_std)
+        self.timeout.and_then(wharf_config::Duration::to_std)
     }
 
     /// Returns true if an option was given that only a watched turn has a use for.

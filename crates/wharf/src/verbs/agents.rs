@@ -127,7 +127,7 @@ fn import_registry(
         (None, Some(config)) => config.with_file_name("adapters"),
         (None, None) => paths::config_dir()?.join("adapters"),
     };
-    let report = wharf_host::import_registry(file, &into)?;
+    let report = wharf_config::import_registry(file, &into)?;
     for slug in &report.imported {
         output::print_line(&join_with_tabs([slug.as_str(), "imported"]));
     }

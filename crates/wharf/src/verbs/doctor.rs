@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use serde_json::json;
-use wharf_host::Config;
+use wharf_config::Config;
 
 use crate::client::version;
 use crate::doctor::{Finding, Level, examine_machine};

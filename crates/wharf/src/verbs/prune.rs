@@ -2,8 +2,9 @@
 
 use clap::Args;
 use wharf_api::SessionInfo;
+use wharf_config::Duration;
 use wharf_host::core::Millis;
-use wharf_host::{Duration, format_timestamp};
+use wharf_host::format_timestamp;
 
 use crate::confirm::{confirm, describe_sessions};
 use crate::exit::{Exit, Failure};

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use wharf_api::ReloadReceipt;
-use wharf_host::{ChangeEffect, ConfigKey};
+use wharf_config::{ChangeEffect, ConfigKey};
 
 use crate::client::HostCall;
 use crate::exit::Exit;

@@ -56,7 +56,7 @@ pub(crate) async fn run(global: &GlobalOptions, _: RestartVerb) -> anyhow::Resul
             .await?
         }
         Some(HostProcess { started_as: StartKind::Background, arguments, .. }) => {
-            check_settings(&arguments, &wharf_host::own_variables(), own, &client)?;
+            check_settings(&arguments, &wharf_config::own_variables(), own, &client)?;
             stop::stop_and_wait(&client, StopAgents::Leave).await?;
             let locator =
                 HostLocator::with_arguments(global.state_dir()?, arguments, "wharf restart")

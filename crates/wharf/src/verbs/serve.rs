@@ -11,7 +11,8 @@ use clap::{Args, Parser};
 use tokio::sync::mpsc::Receiver;
 use tracing_subscriber::EnvFilter;
 use wharf_api::{HostProcess, StartKind};
-use wharf_host::{Auth, Config, ConfigSources, Host, LogFormat, ReplayTurns, own_variables};
+use wharf_config::{Auth, Config, ConfigSources, LogFormat, ReplayTurns, own_variables};
+use wharf_host::Host;
 use wharf_server::{Server, StopKind, Tokens};
 
 use crate::exit::{Exit, Failure};

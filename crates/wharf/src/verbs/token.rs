@@ -9,7 +9,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use wharf_api::{LoginCode, LoginCodeArgs};
-use wharf_host::{DirectoryScope, Duration, Workspaces};
+use wharf_config::{DirectoryScope, Duration, Workspaces};
 use wharf_server::{Access, Identity, TokenEntry, TokenTerms, TokensFile, TokensFileError};
 
 use crate::client::HostCall;

@@ -40,7 +40,7 @@ pub(crate) struct WebVerb {
     workspace: Option<String>,
     /// How long it stays signed in [default: 30d since its last use].
     #[arg(long, value_name = "TIME")]
-    ttl: Option<wharf_host::Duration>,
+    ttl: Option<wharf_config::Duration>,
     /// Print one JSON object, and open no browser: url, code, goodForSeconds.
     #[arg(long)]
     json: bool,

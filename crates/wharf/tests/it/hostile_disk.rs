@@ -10,13 +10,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 use tempfile::TempDir;
+use wharf_config::{Config, DirectoryScope};
 use wharf_host::core::{
     AgentEvent, CancelScope, Description, EndReason, Event, Overlap, PauseReason, PromptEnd,
     PromptEvent, PromptId, Raw, Sender, Seq, SessionEvent, Status, StorageEvent, Submission,
 };
 use wharf_host::{
-    CallError, Config, CreateError, Descriptor, DirectoryScope, Entry, Forward, Host,
-    SessionHandle, SpawnRequest, StorageFault, new_client_id, new_prompt_id,
+    CallError, CreateError, Descriptor, Entry, Forward, Host, SessionHandle, SpawnRequest,
+    StorageFault, new_client_id, new_prompt_id,
 };
 use wharf_store::{Hostility, MemoryEngine};
 use wharf_testkit::{WAIT_LIMIT, processes};

@@ -30,7 +30,7 @@ fn tools(dir: &Path, program: std::path::PathBuf) -> FilesAndTerminals {
             dir.join("running"),
             DirectoryIdentity::load_or_create(dir).unwrap(),
         ),
-        scope: crate::config::KeeperScope::None,
+        scope: wharf_config::KeeperScope::None,
         frame_limit: 1 << 20,
         timeout: None,
     };

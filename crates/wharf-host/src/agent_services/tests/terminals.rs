@@ -37,7 +37,7 @@ fn bench() -> Bench {
             temp.path().join("running"),
             DirectoryIdentity::load_or_create(temp.path()).unwrap(),
         ),
-        scope: crate::config::KeeperScope::None,
+        scope: wharf_config::KeeperScope::None,
         frame_limit: 1 << 20,
         timeout: None,
     };

@@ -4,12 +4,11 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use wharf_config::{ConfigSources, Duration as SettingDuration};
 use wharf_core::{Attachment, Role, Sender};
 use wharf_testkit::cold_sessions::ColdSessions;
 
 use super::*;
-use crate::config::ConfigSources;
-use crate::config::Duration as SettingDuration;
 use crate::format_timestamp;
 use crate::session::attached::Transport;
 use crate::session::close_signal::CloseSignal;

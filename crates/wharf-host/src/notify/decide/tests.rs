@@ -1,11 +1,11 @@
 //! Sessions as they are listed, at given times, and what is told of them.
 
+use wharf_config::{Duration as SettingDuration, NotifyContent};
 use wharf_core::{AskKind, Status};
 
 use super::super::refresh;
 use super::*;
 use crate::attention::{Attention, AttentionAsk, AttentionRaised};
-use crate::config::{Duration as SettingDuration, NotifyContent};
 use crate::descriptor::TurnWord;
 
 const EPOCH: Epoch = Epoch(3);

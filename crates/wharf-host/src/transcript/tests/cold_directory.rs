@@ -4,11 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use wharf_api::TranscriptRow;
+use wharf_config::ConfigSources;
 use wharf_core::SessionId;
 use wharf_testkit::cold_sessions::ColdSessions;
 use wharf_testkit::{WAIT_LIMIT, polling};
 
-use crate::config::ConfigSources;
 use crate::transcript::{PageAnchor, PageRequest, SessionTranscript};
 use crate::{Host, SessionHandle};
 

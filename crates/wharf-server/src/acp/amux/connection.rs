@@ -7,8 +7,9 @@ use bytes::Bytes;
 use serde_json::json;
 use wharf_acp::Envelope;
 use wharf_api::ErrorCode;
+use wharf_config::ReplayTurns;
 use wharf_host::core::{Overlap, Peer, Role, Seq, SessionId};
-use wharf_host::{ReplayTurns, SessionHandle, Transport, new_client_id};
+use wharf_host::{SessionHandle, Transport, new_client_id};
 use wharf_json::{Json, rpc};
 
 use super::METHOD_PREFIX;

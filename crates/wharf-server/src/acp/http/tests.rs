@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use wharf_config::Limits;
+use wharf_host::ByteBudget;
 use wharf_host::core::{Epoch, Seq, SessionId};
-use wharf_host::{ByteBudget, Limits};
 
 use super::stream::{LogRange, Marked, Stream, Unknown};
 use super::stream_event_id::StreamEventId;

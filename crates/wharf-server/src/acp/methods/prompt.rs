@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use serde::Deserialize;
 use wharf_acp::Envelope;
+use wharf_config::QueueBy;
 use wharf_host::core::{Overlap, PromptId, PromptReceipt, Raw};
-use wharf_host::{QueueBy, SessionHandle, new_prompt_id};
+use wharf_host::{SessionHandle, new_prompt_id};
 use wharf_json::Json;
 
 use super::controlled_session;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use wharf_api::{ReloadReceipt, SettingSource};
-use wharf_host::{Config, ConfigKey, ConfigSources};
+use wharf_config::{Config, ConfigKey, ConfigSources};
 
 use crate::client::HostCall;
 use crate::config_file::{
@@ -27,7 +27,7 @@ pub(super) fn file_path(global: &GlobalOptions) -> anyhow::Result<PathBuf> {
 }
 
 fn find_key(path: &str) -> Result<&'static ConfigKey, Failure> {
-    ConfigKey::find(path).ok_or_else(|| Failure::new(Exit::Usage, wharf_host::unknown_key(path)))
+    ConfigKey::find(path).ok_or_else(|| Failure::new(Exit::Usage, wharf_config::unknown_key(path)))
 }
 
 /// Sets one or several keys in one step. `words` are keys and values by turns.
@@ -128,7 +128,7 @@ async fn find_start_base(global: &GlobalOptions) -> anyhow::Result<StartBase> {
     Ok(StartBase {
         state_dir,
         program,
-        variables: wharf_host::own_variables(),
+        variables: wharf_config::own_variables(),
         running,
     })
 }

@@ -208,8 +208,8 @@ pub(super) async fn print_setting(
     key: &str,
     as_json: bool,
 ) -> anyhow::Result<Exit> {
-    if wharf_host::ConfigKey::find(key).is_none() {
-        return Err(Failure::new(Exit::NotFound, wharf_host::unknown_key(key)).into());
+    if wharf_config::ConfigKey::find(key).is_none() {
+        return Err(Failure::new(Exit::NotFound, wharf_config::unknown_key(key)).into());
     }
     let view = SettingsView::load(global).await?;
     let found = view.current.settings.iter().find(|setting| setting.key == key);
@@ -251,7 +251,7 @@ mod tests {
     fn long_value_makes_no_row_longer_than_the_screen() {
         let long = format!("[{}]", vec!["\"a.example\""; 40].join(", "));
         let text = format!("ask_timeout = \"1h\"\nhosts = {long}\n");
-        let current = wharf_host::Config::parse(&text).unwrap().describe_settings();
+        let current = wharf_config::Config::parse(&text).unwrap().describe_settings();
         let view = SettingsView { current, here: None, running: false };
         let lines = format_settings(Screen { width: 80, ..Screen::TERMINAL }, &view);
         let wide: Vec<&String> = lines.iter().filter(|line| display_width(line) > 80).collect();

@@ -32,9 +32,9 @@ impl FromStr for SinceTime {
             return Ok(Self(at.0));
         }
         let ago = text
-            .parse::<wharf_host::Duration>()
+            .parse::<wharf_config::Duration>()
             .ok()
-            .and_then(wharf_host::Duration::to_millis);
+            .and_then(wharf_config::Duration::to_millis);
         ago.map(|ago| Self(now_millis().saturating_sub(ago.0))).ok_or_else(|| {
             "write a time like 2026-11-15T20:34:00Z, a day like 2026-11-15, or how long ago: 10m, 2h, 3d".to_owned()
         })

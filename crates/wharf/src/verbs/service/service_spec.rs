@@ -37,8 +37,8 @@ impl ServiceSpec {
             ));
         }
         let variables: Vec<String> =
-            wharf_host::own_variables().into_iter().map(|(name, _)| name).collect();
-        let keys = wharf_host::CONFIG_KEYS.iter().map(wharf_host::ConfigKey::variable);
+            wharf_config::own_variables().into_iter().map(|(name, _)| name).collect();
+        let keys = wharf_config::CONFIG_KEYS.iter().map(wharf_config::ConfigKey::variable);
         let mut ignored: Vec<String> = keys.filter(|name| variables.contains(name)).collect();
         ignored.dedup();
         if !ignored.is_empty() {

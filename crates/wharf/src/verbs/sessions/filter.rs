@@ -3,7 +3,8 @@
 use std::str::FromStr;
 
 use wharf_api::{AttentionState, SessionInfo, SessionStatus, TurnPhase};
-use wharf_host::{Duration, parse_timestamp};
+use wharf_config::Duration;
+use wharf_host::parse_timestamp;
 
 use crate::format::text::quote;
 use crate::format::times;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use wharf_config::Config;
 use wharf_host::core::{AgentEvent, Event, SessionEvent, SessionId};
-use wharf_host::{Config, Host, SessionHandle, StartError};
+use wharf_host::{Host, SessionHandle, StartError};
 use wharf_store::{Hostility, MemoryEngine};
 use wharf_testkit::{WAIT_LIMIT, polling};
 
@@ -31,7 +32,7 @@ impl LeftTurn {
     /// Starts the next host on a disk that `prepare` has changed.
     async fn new(prepare: impl FnOnce(&Hostility)) -> Result<Self> {
         let fixture = DiskFixture::with_config(|config| {
-            config.keeper.absence = wharf_host::Duration::from_millis(5_000);
+            config.keeper.absence = wharf_config::Duration::from_millis(5_000);
             config.keeper.idle_absence = config.keeper.absence;
         })?;
         let handle = fixture.session().await?;

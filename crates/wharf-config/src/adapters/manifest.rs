@@ -13,7 +13,7 @@ use super::patch::{ManifestMode, ManifestOption};
 use super::sandbox;
 use super::usage_report::UsageReport;
 use super::version::VersionCheck;
-use crate::config::SandboxSettings;
+use crate::settings::SandboxSettings;
 
 /// A larger file is not a manifest.
 pub(super) const MAX_MANIFEST_BYTES: u64 = 256 << 10;

@@ -34,12 +34,12 @@ pub use import::{ImportError, ImportReport, import_registry};
 pub use info::{AdapterInfo, AdapterSource, KnownAgent, ModeInfo, OptionInfo};
 #[cfg(any(test, fuzzing))]
 pub(crate) use manifest::Manifest as AnyManifest;
-pub(crate) use version::VersionCheck;
+pub use version::VersionCheck;
 
-use crate::config::{AgentCommand, Config, QueueBy, SandboxSettings, find_nearest};
+use crate::settings::{AgentCommand, Config, QueueBy, SandboxSettings, find_nearest};
 use folder::FoundManifest;
 use manifest::Manifest;
-pub(crate) use usage_report::UsageReport;
+pub use usage_report::UsageReport;
 
 /// Longer than any agent that was seen took between its answer and its replay.
 const DEFAULT_REPLAY_QUIET: std::time::Duration = std::time::Duration::from_millis(250);
@@ -198,12 +198,12 @@ impl Adapters<'_> {
 
     /// Where the demo agent keeps its sessions: the one place in the state directory that is an
     /// agent's own.
-    pub(crate) fn demo_state(&self) -> PathBuf {
+    pub fn demo_state(&self) -> PathBuf {
         self.config.state_dir.join("demo-agent")
     }
 
     /// The directories of the user's manifests.
-    pub(crate) fn manifest_dirs(&self) -> Vec<PathBuf> {
+    pub fn manifest_dirs(&self) -> Vec<PathBuf> {
         let own = self.config.config_dir.as_ref().map(|dir| dir.join("adapters"));
         own.into_iter().chain(self.config.adapters.clone()).collect()
     }
@@ -236,7 +236,7 @@ impl Adapters<'_> {
             queue: agent.queue,
             replay_quiet: agent
                 .replay_quiet
-                .and_then(crate::config::Duration::to_std)
+                .and_then(crate::settings::Duration::to_std)
                 .unwrap_or(DEFAULT_REPLAY_QUIET),
             variables: Vec::new(),
             comes_back: None,

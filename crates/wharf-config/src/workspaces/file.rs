@@ -12,7 +12,7 @@ use wharf_transcript::format_timestamp;
 
 use super::slug::Slug;
 use super::{DEFAULT_BUCKET, WorkspaceError};
-use crate::host::write_private;
+use crate::private_file::write_private;
 
 /// The format that this version reads and writes.
 const FORMAT_VERSION: u64 = 1;

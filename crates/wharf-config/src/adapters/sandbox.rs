@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::node::{FieldError, Node, read_optional};
-use crate::config::{SandboxMode, SandboxSettings};
+use crate::settings::{SandboxMode, SandboxSettings};
 
 /// The members of a `sandbox` mapping that Wharf applies. AIP-45 leaves them to the host.
 const KNOWN_MEMBERS: &[&str] = &["mode", "writable", "hidden", "readable"];

@@ -13,8 +13,8 @@ const DEFAULT_TIMEOUT_MILLIS: u64 = 5_000;
 
 /// How to ask the program for its version.
 #[derive(Clone, Debug)]
-pub(crate) struct VersionCheck {
-    pub(crate) command: Vec<String>,
+pub struct VersionCheck {
+    pub command: Vec<String>,
     /// Its first group is the version.
     parse: Regex,
     range: VersionRange,
@@ -54,13 +54,13 @@ impl VersionCheck {
         })
     }
 
-    pub(crate) fn timeout(&self) -> Duration {
+    pub fn timeout(&self) -> Duration {
         Duration::from_millis(self.timeout_ms)
     }
 
     /// Notes the version that the program printed. A version out of range is a warning: it may well
     /// work.
-    pub(crate) fn judge(&self, answer: Result<String, String>, info: &mut AdapterInfo) {
+    pub fn judge(&self, answer: Result<String, String>, info: &mut AdapterInfo) {
         let told = answer
             .as_ref()
             .ok()

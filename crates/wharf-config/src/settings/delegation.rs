@@ -97,7 +97,7 @@ impl Delegation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::settings::Config;
 
     fn read(text: &str) -> Result<Delegation, String> {
         Config::parse(text).map(|config| config.delegation)

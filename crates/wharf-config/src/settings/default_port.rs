@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use super::{Config, SettingOrigin};
-use crate::host::write_private;
+use crate::private_file::write_private;
 
 /// The default of `listen`.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:7433";

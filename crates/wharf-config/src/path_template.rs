@@ -29,9 +29,9 @@ pub(crate) fn is_path_template(written: &str) -> bool {
 /// The variables that templates may use: the host's, and those that the adapter sets. Never a
 /// caller's, which could name any path.
 #[derive(Debug)]
-pub(crate) struct PathVariables<'a> {
-    pub(crate) own: &'a BTreeMap<String, String>,
-    pub(crate) host: fn(&str) -> Option<OsString>,
+pub struct PathVariables<'a> {
+    pub own: &'a BTreeMap<String, String>,
+    pub host: fn(&str) -> Option<OsString>,
 }
 
 impl PathVariables<'_> {
@@ -55,7 +55,7 @@ impl PathVariables<'_> {
 
     /// Returns the absolute path; `None` if its variable is not set, or if the text is not a path
     /// template.
-    pub(crate) fn expand_path(&self, written: &str) -> Option<PathBuf> {
+    pub fn expand_path(&self, written: &str) -> Option<PathBuf> {
         if !is_path_template(written) {
             return None;
         }
@@ -70,7 +70,44 @@ impl PathVariables<'_> {
     }
 
     /// Returns the directory for temporary files.
-    pub(crate) fn temporary_dir(&self) -> PathBuf {
+    pub fn temporary_dir(&self) -> PathBuf {
         self.variable_path("TMPDIR").unwrap_or_else(|| "/tmp".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_settings_may_begin_with_a_home_or_a_variable() {
+        let own = BTreeMap::from([
+            ("HOME".to_owned(), "/home/me".to_owned()),
+            ("AGENT_HOME".to_owned(), "/data/agent".to_owned()),
+            ("ODD".to_owned(), "not/absolute".to_owned()),
+            ("XDG_DATA_HOME".to_owned(), "/data".to_owned()),
+        ]);
+        let places = PathVariables {
+            own: &own,
+            host: |name| (name == "TMPDIR").then(|| "/scratch".into()),
+        };
+        for (written, expected) in [
+            ("~/.agent/", Some("/home/me/.agent")),
+            ("~", Some("/home/me")),
+            ("/opt/x", Some("/opt/x")),
+            ("$AGENT_HOME", Some("/data/agent")),
+            ("$AGENT_HOME/sub/", Some("/data/agent/sub")),
+            ("$XDG_DATA_HOME/agent", Some("/data/agent")),
+            ("$XDG_CONFIG_HOME/agent", Some("/home/me/.config/agent")),
+            ("$UNSET/agent", None),
+            ("$ODD/agent", None),
+            ("relative/path", None),
+            ("~other/x", None),
+            ("~/../other", None),
+            ("", None),
+        ] {
+            assert_eq!(places.expand_path(written), expected.map(PathBuf::from), "{written}");
+        }
+        assert_eq!(places.temporary_dir(), PathBuf::from("/scratch"));
     }
 }

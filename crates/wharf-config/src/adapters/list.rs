@@ -14,7 +14,7 @@ impl Adapters<'_> {
     }
 
     /// The same, each with how to ask its program for a version.
-    pub(crate) fn list_with_checks(&self) -> Vec<(AdapterInfo, Option<VersionCheck>)> {
+    pub fn list_with_checks(&self) -> Vec<(AdapterInfo, Option<VersionCheck>)> {
         let with_check = |(slug, entry): (String, AdapterEntry)| {
             let check = match &entry {
                 AdapterEntry::Manifest(manifest, _) => Some(manifest.version_check.clone()),

@@ -61,7 +61,7 @@ pub enum WorkspaceError {
 }
 
 /// Returns why a path cannot be a directory to work in.
-pub(crate) fn explain_unfit_directory(path: &Path) -> &'static str {
+pub fn explain_unfit_directory(path: &Path) -> &'static str {
     if path.is_absolute() { "is no directory that exists" } else { "is not an absolute path" }
 }
 

@@ -30,7 +30,7 @@ impl UsageReport {
 
     /// Returns the meaning for an agent of this version. A pre-release counts as its release, and
     /// an agent without a version as one of the known versions.
-    pub(crate) fn meaning_for(&self, version: Option<&str>) -> UsageMeaning {
+    pub fn meaning_for(&self, version: Option<&str>) -> UsageMeaning {
         // A range would match a pre-release only if it names one of the same release.
         let version = version
             .and_then(parse_leniently)

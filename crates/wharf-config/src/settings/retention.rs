@@ -41,14 +41,14 @@ impl Default for RetentionSettings {
 impl RetentionSettings {
     /// Returns how long and how many ended sessions of a workspace are kept; `None` for ever, and
     /// for all.
-    pub(crate) fn of_workspace(&self, slug: &str) -> (Duration, Option<usize>) {
+    pub fn of_workspace(&self, slug: &str) -> (Duration, Option<usize>) {
         let own = self.workspaces.get(slug).copied().unwrap_or_default();
         let count = own.keep_sessions.unwrap_or(self.keep_sessions);
         (own.keep_for.unwrap_or(self.keep_for), Some(count).filter(|count| *count > 0))
     }
 
     /// Returns the shortest time for which sessions are kept anywhere.
-    pub(crate) fn shortest(&self) -> Option<std::time::Duration> {
+    pub fn shortest(&self) -> Option<std::time::Duration> {
         let own = self.workspaces.values().filter_map(|own| own.keep_for);
         own.chain([self.keep_for]).filter_map(Duration::to_std).min()
     }

@@ -44,10 +44,11 @@ impl SandboxSettings {
     /// Returns the first path that is not a path template.
     pub(crate) fn find_bad_path(&self) -> Option<&str> {
         let mut all = [&self.writable, &self.hidden, &self.readable].into_iter().flatten();
-        all.find(|path| !crate::sandbox::is_path_template(path)).map(String::as_str)
+        all.find(|path| !crate::path_template::is_path_template(path))
+            .map(String::as_str)
     }
 
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         self.mode == Some(SandboxMode::Landlock)
     }
 }

@@ -8,7 +8,7 @@ use wharf_core::TokenSpan;
 
 use super::manifest::Manifest;
 use super::*;
-use crate::config::SandboxMode;
+use crate::settings::SandboxMode;
 
 const GOOD: &str = r#"---
 name: mine
@@ -177,7 +177,7 @@ fn an_error_names_the_file_and_the_field() {
 fn an_unknown_field_is_ignored_and_said() {
     let manifest =
         parse(&GOOD.replace("sandbox: {}", "sandbox: ./SANDBOX.md\ncolour: red")).unwrap();
-    assert_eq!(manifest.sandbox, crate::config::SandboxSettings::default());
+    assert_eq!(manifest.sandbox, crate::settings::SandboxSettings::default());
     assert_eq!(
         manifest.warnings,
         ["the field \"colour\" is not known and ignored", "its sandbox is ignored"]
