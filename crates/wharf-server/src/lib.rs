@@ -55,7 +55,6 @@ pub use client_tls::tls_client_config;
 use limits::ServerLimits;
 pub use listen::{AddressOutlook, BindError, TlsError, check_settings, check_start};
 use listen::{BoundAddress, Listeners};
-pub use output_lines::paint_line;
 
 /// The state that all surfaces share.
 #[derive(Clone, Debug)]

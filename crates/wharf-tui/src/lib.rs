@@ -34,7 +34,6 @@ mod model;
 mod moment;
 pub mod rows;
 mod session_words;
-pub mod text;
 mod update;
 mod view;
 
@@ -46,7 +45,7 @@ pub use input::{
     TuiInput,
 };
 pub use model::{TuiOptions, TuiState};
-pub use moment::{Moment, TimeZone};
+pub use moment::Moment;
 pub use session_words::{display_name, is_asleep};
 pub use update::update;
-pub use view::{ColourUse, ScreenFrame, view};
+pub use view::{ScreenFrame, view};

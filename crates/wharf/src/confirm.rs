@@ -3,9 +3,9 @@
 use std::io::BufRead;
 
 use wharf_api::SessionInfo;
+use wharf_render::text::{format_millis_ago, to_printable};
 
 use crate::exit::{Exit, Failure};
-use crate::format::text::to_printable;
 use crate::format::times;
 use crate::{output, session_state};
 
@@ -33,7 +33,7 @@ pub(crate) fn describe_sessions(sessions: &[SessionInfo]) -> Vec<String> {
     let describe = |session: &SessionInfo| {
         let (word, _) = session_state::state_word(session);
         let called = to_printable(session_state::display_name(session).unwrap_or_default());
-        let ago = times::format_millis_ago(times::last_activity(session), now);
+        let ago = format_millis_ago(times::last_activity(session), now);
         format!("  {}  {word}  {}  {ago}  {called}", session.id, session.adapter_slug)
             .trim_end()
             .to_owned()

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
+use wharf_render::text::quote;
 
 use crate::exit::{Exit, Failure};
-use crate::format::text::quote;
 use crate::toml_mistake::describe_toml_mistake;
 
 /// The name of the host of this machine, which needs no entry.

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use wharf_render::style::Screen;
 
 use crate::client::HostClient;
 use crate::connect::{HostLocator, RemoteHost};
 use crate::exit::{Exit, Failure};
-use crate::format::{self, Screen};
+use crate::format;
 use crate::host_choice::{HostChoice, HostChoiceInputs, HostFlags, HostVariables};
 use crate::{output, paths};
 
@@ -253,7 +254,7 @@ impl GlobalOptions {
     }
 
     pub(crate) fn screen(&self) -> Screen {
-        Screen::of_stdout(self.color)
+        format::stdout_screen(self.color)
     }
 
     /// Returns true if text on stderr has colours.

@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, IsTerminal, Write};
 
-use crate::format::text::to_printable_lines;
+use wharf_render::text::to_printable_lines;
 
 /// Prints a line to stdout and flushes it, so that a waiting program sees it. A reader that is gone
 /// is not an error.

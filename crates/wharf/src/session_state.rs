@@ -1,8 +1,7 @@
 //! A session's state in one word, for a person.
 
 use wharf_api::{AttentionState, EndCause, SessionInfo, SessionStatus, TurnPhase};
-
-use crate::format::TextStyle;
+use wharf_render::style::TextStyle;
 
 pub(crate) use wharf_tui::{display_name, is_asleep};
 

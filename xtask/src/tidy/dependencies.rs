@@ -147,8 +147,36 @@ const BANS: &[Ban] = &[
         reason: "surfaces translate; what is below the host is not theirs",
     },
     Ban {
+        name: "wharf-render",
+        direct: &[
+            "wharf-acp",
+            "wharf-core",
+            "wharf-demo",
+            "wharf-host",
+            "wharf-json",
+            "wharf-server",
+            "wharf-store",
+            "wharf-transcript",
+            "wharf-tui",
+            "tracing",
+        ],
+        anywhere: &[
+            "tokio",
+            "crossterm",
+            "clap",
+            "axum",
+            "hyper*",
+            "rustix",
+            "mio",
+            "rand",
+            "tempfile",
+        ],
+        only: &[],
+        reason: "lines are a pure function of rows: no terminal, runtime, clock or IO, and the host by its contract",
+    },
+    Ban {
         name: "wharf-tui",
-        // It may use wharf-api and wharf-json.
+        // It may use wharf-api, wharf-json and wharf-render.
         direct: &[
             "wharf-core",
             "wharf-demo",

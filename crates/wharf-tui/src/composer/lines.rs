@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
-
-use crate::text::name_invisible;
+use wharf_render::text::name_invisible;
 
 /// A typed text, broken into lines of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use wharf_api::{AttentionState, SessionInfo};
+use wharf_render::text::parse_millis;
 
 use crate::session_words::{display_name, is_asleep};
-use crate::text::parse_millis;
 
 /// One entry of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]

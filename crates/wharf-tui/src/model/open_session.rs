@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use crate::composer::join_texts;
 use wharf_api::{AskState, RowAsk, RowBody, RowPlan, TurnPhase};
 
 use super::{AskDock, ComposingState, TranscriptView};
 use crate::composer::TextBuffer;
 use crate::input::StreamId;
 use crate::rows::{RowPlace, RowSet};
-use crate::text::join_texts;
 
 /// The rows that are held.
 const MAX_HELD_ROWS: usize = 2_000;

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use wharf_api::SessionInfo;
+use wharf_render::style::{ColourUse, Theme};
+use wharf_render::text::TimeZone;
 
 use super::{
     AskFormInput, DraftStore, HostPresence, HostWatch, LeftDraft, NewSessionForm, OpenSession,
@@ -16,8 +18,7 @@ use crate::input::{ScreenSize, StreamId};
 use crate::keymap::{KeyPress, Keymap};
 use crate::layout::LayoutCache;
 use crate::model::CallPurpose;
-use crate::moment::{Moment, TimeZone};
-use crate::view::{ColourUse, Theme};
+use crate::moment::Moment;
 
 /// How long a message stays in the status line.
 const MESSAGE_TIME: Duration = Duration::from_secs(4);

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value};
 use wharf_api::{RowAsk, TurnPhase};
+use wharf_render::text::to_printable;
 
 use crate::api_call::{answer_ask, answer_form};
 use crate::effect::TuiEffect;
@@ -11,7 +12,6 @@ use crate::model::{
     AskFormInput, CallPurpose, FormAnswer, Overlay, PaneFocus, ReaderText, RowsLink, TuiState,
     form_answers, only_option, option_key,
 };
-use crate::text::to_printable;
 use crate::view::{dock_scroll_limit, whole_subject};
 
 /// The lines by which the subject is scrolled.

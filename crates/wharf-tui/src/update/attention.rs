@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use wharf_api::{AttentionState, SessionInfo};
+use wharf_render::text::{to_printable, truncate_to_columns};
 
 use crate::api_call::mark_seen;
 use crate::effect::TuiEffect;
 use crate::model::{CallPurpose, PaneFocus, ScrollAnchor, TuiState, needs_person};
 use crate::session_words::display_name;
-use crate::text::{to_printable, truncate_to_columns};
 
 /// A row counts as seen after it has been in view for this time.
 const SEEN_DELAY: Duration = Duration::from_secs(1);

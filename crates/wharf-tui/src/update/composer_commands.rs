@@ -1,5 +1,6 @@
 //! Commands of the composer: sending, earlier prompts, the editor, leaving.
 
+use crate::composer::join_texts;
 use wharf_api::{RowBody, RowPage, TranscriptRow};
 
 use crate::api_call::{PromptWhen, change_queued, prompt_content, read_prompts, send_prompt};
@@ -10,7 +11,6 @@ use crate::model::{
     CallPurpose, HistoryWalk, OpenSession, Overlay, PaneFocus, PickAction, PickItem, PickList,
     SavedQueueEdit, ScrollAnchor, SentPrompt, TuiState, UploadState,
 };
-use crate::text::join_texts;
 
 const HISTORY_TITLE: &str = "Earlier prompts";
 

@@ -1,12 +1,12 @@
 //! Opening a session, and the words with which the client leaves.
 
 use wharf_api::{RowBody, SessionInfo};
+use wharf_render::text::to_printable_lines;
 
 use crate::effect::{DraftKey, TuiEffect};
 use crate::model::{LeftDraft, OpenSession, PaneFocus, TuiState};
 use crate::rows::join_parts;
 use crate::session_words::is_killed_by_person;
-use crate::text::to_printable_lines;
 
 /// The last lines of the answer that stay on the normal screen.
 const MAX_FAREWELL_LINES: usize = 20;

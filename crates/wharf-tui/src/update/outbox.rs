@@ -1,12 +1,12 @@
 //! Prompts on their way to the host: sending, sending again, and taking back (rule 19.8).
 
+use crate::composer::join_texts;
 use wharf_api::ErrorCode;
 
 use crate::api_call::ApiCall;
 use crate::effect::DraftKey;
 use crate::input::ApiFailure;
 use crate::model::{CallPurpose, HostPresence, SentPrompt, TuiState};
-use crate::text::join_texts;
 
 impl TuiState {
     /// Returns true if the client can send a prompt, now or when the host answers again; otherwise

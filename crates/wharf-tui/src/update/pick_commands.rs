@@ -187,8 +187,8 @@ impl TuiState {
 
     fn hit_item(&self, hit: wharf_api::SearchHit) -> PickItem {
         let snippet: String = hit.snippet.iter().map(|part| part.text.as_str()).collect();
-        let age = crate::text::parse_millis(&hit.at)
-            .map(|at| crate::text::format_age(at, self.now.unix_millis))
+        let age = wharf_render::text::parse_millis(&hit.at)
+            .map(|at| wharf_render::text::format_age(at, self.now.unix_millis))
             .unwrap_or_default();
         let title = hit.title.clone().unwrap_or_else(|| hit.workspace_slug.clone());
         PickItem {

@@ -1,11 +1,11 @@
 //! The prompts that wait: editing in place, reordering, removing, and sending at once.
 
+use crate::composer::join_texts;
 use wharf_api::QueueEntry;
 
 use crate::api_call::{PromptWhen, change_queued, read_queued, remove_queued, send_queued};
 use crate::input::StreamId;
 use crate::model::{CallPurpose, Overlay, PickAction, PickList, QueueEdit, TuiState};
-use crate::text::join_texts;
 
 impl TuiState {
     fn queue(&self) -> &[QueueEntry] {

@@ -1,6 +1,7 @@
 //! Opening what a row holds over the whole screen: diffs, whole outputs, changed files.
 
 use wharf_api::{ChangedFileList, FileDiff, RowBody, RowPart, RowTextPage, RowTool, TranscriptRow};
+use wharf_render::text::{to_printable, to_printable_lines};
 
 use super::answers::read_answer;
 use crate::api_call::{list_changed_files, read_row_text};
@@ -11,7 +12,6 @@ use crate::model::{
     ReadingPurpose, TextSource, TextUse, TuiState,
 };
 use crate::rows::{join_parts, row_text};
-use crate::text::{to_printable, to_printable_lines};
 
 /// A longer text is shown up to here.
 const MAX_READ_BYTES: usize = 4 << 20;

@@ -89,7 +89,8 @@ impl TuiState {
             return;
         }
         let name = display_name(&session).unwrap_or(&session.adapter_slug);
-        let question = format!("Kill “{}”? Its history stays", crate::text::to_printable(name));
+        let question =
+            format!("Kill “{}”? Its history stays", wharf_render::text::to_printable(name));
         let list =
             PickList::confirm(&question, "Yes, end its agent", PickAction::KillSession(session.id));
         self.overlays.push(Overlay::PickList(list));

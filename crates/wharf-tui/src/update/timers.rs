@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use wharf_api::{SessionStatus, TurnPhase};
+use wharf_render::text::time_to_next_age;
 
 use crate::effect::TuiEffect;
 use crate::model::{HostLoss, HostPresence, InterruptStep, RowsLink, TuiState};
-use crate::text::time_to_next_age;
 use crate::view::{listed_sessions, shown_since};
 
 /// The interval in which clocks and countdowns on the screen change.

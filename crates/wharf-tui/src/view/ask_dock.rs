@@ -3,11 +3,12 @@
 use ratatui_core::layout::Rect;
 use ratatui_core::text::Line;
 use wharf_api::{AskSubject, RowAsk};
+use wharf_render::style::Theme;
+use wharf_render::text::{shorten_path, to_printable, wrap_plain};
 
 use super::rows::diff_lines;
-use super::{Canvas, Theme, divide_screen};
+use super::{Canvas, divide_screen};
 use crate::model::{FormAnswer, PaneFocus, ResolvedAsk, TuiState, form_answers, option_key};
-use crate::text::{shorten_path, to_printable, wrap_plain};
 
 /// The lines of an ask that has no focus.
 const FOLDED_LINES: u16 = 3;

@@ -5,9 +5,10 @@ use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::{Position, Rect};
 use ratatui_core::style::Style;
 use ratatui_core::text::Line;
+use wharf_render::style::Theme;
+use wharf_render::text::{display_width, to_printable, truncate_to_columns};
 
-use super::{ScreenFrame, Theme};
-use crate::text::{display_width, to_printable, truncate_to_columns};
+use super::ScreenFrame;
 
 /// A screen that is being drawn.
 #[derive(Debug)]

@@ -5,11 +5,11 @@ use std::time::Duration;
 use ratatui_core::layout::Rect;
 use ratatui_core::style::Style;
 use wharf_api::SessionStatus;
+use wharf_render::text::{shorten_path, to_printable};
 
 use super::Canvas;
 use crate::model::{OpenSession, RowsLink, TuiState};
 use crate::session_words::has_failed;
-use crate::text::{shorten_path, to_printable};
 
 /// "Opening" is not shown for a session that opens at once.
 const OPENING_SHOWN_AFTER: Duration = Duration::from_millis(150);

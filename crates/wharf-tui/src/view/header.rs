@@ -3,11 +3,11 @@
 
 use ratatui_core::layout::Rect;
 use wharf_api::{SessionInfo, TranscriptState};
+use wharf_render::text::{display_width, format_cost, to_printable};
 
 use super::Canvas;
 use crate::model::{PaneFocus, TuiState};
 use crate::session_words::display_name;
-use crate::text::{display_width, format_cost, to_printable};
 
 /// The columns of the title that less important facts leave free.
 const MIN_TITLE_COLUMNS: usize = 24;

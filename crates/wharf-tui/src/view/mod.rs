@@ -15,7 +15,6 @@ mod rows;
 mod session_list;
 mod state_card;
 mod status;
-mod theme;
 mod transcript;
 
 pub(crate) use areas::{COMPOSER_MARK_COLUMNS, SessionAreas, divide_screen};
@@ -24,8 +23,6 @@ pub(crate) use canvas::Canvas;
 pub(crate) use overlays::count_reader_lines;
 pub(crate) use rows::{RowLayoutOptions, lay_out_row};
 pub(crate) use session_list::{listed_sessions, shown_since};
-pub use theme::ColourUse;
-pub(crate) use theme::Theme;
 pub(crate) use transcript::{
     count_row_lines, find_shown_row, row_context, transcript_area, visible_rows,
 };
@@ -55,7 +52,7 @@ impl ScreenFrame {
                 let symbol = self.buffer.cell((x, y)).map_or(" ", |cell| cell.symbol());
                 if skip == 0 {
                     line.push_str(symbol);
-                    skip = crate::text::display_width(symbol).saturating_sub(1);
+                    skip = wharf_render::text::display_width(symbol).saturating_sub(1);
                 } else {
                     skip -= 1;
                 }

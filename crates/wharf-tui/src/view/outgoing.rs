@@ -2,11 +2,11 @@
 
 use ratatui_core::layout::Rect;
 use ratatui_core::text::{Line, Span};
+use wharf_render::text::{to_printable_lines, wrap_plain};
 
 use super::Canvas;
 use super::transcript::MARGIN_COLUMNS;
 use crate::model::{HostPresence, OutgoingPrompt, TuiState};
-use crate::text::{to_printable_lines, wrap_plain};
 
 /// The most lines of one prompt.
 const MAX_TEXT_LINES: usize = 3;

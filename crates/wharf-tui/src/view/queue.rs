@@ -2,10 +2,10 @@
 
 use ratatui_core::layout::Rect;
 use wharf_api::QueueEntry;
+use wharf_render::text::{format_age, parse_millis};
 
 use super::Canvas;
 use crate::model::TuiState;
-use crate::text::{format_age, parse_millis};
 
 pub(super) fn draw_queue(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let Some(open) = &state.open else { return };

@@ -2,6 +2,9 @@
 
 use ratatui_core::layout::Rect;
 use wharf_api::SessionInfo;
+use wharf_render::text::{
+    format_age, parse_millis, shorten_path, to_printable, truncate_to_columns, wrap_plain,
+};
 
 use super::{Canvas, divide_screen};
 use crate::composer::lay_out_editor;
@@ -9,9 +12,6 @@ use crate::failures::login_command;
 use crate::model::{ListEntry, PaneFocus, TuiState, attention_mark, last_activity, needs_person};
 use crate::rows::last_line;
 use crate::session_words::display_name;
-use crate::text::{
-    format_age, parse_millis, shorten_path, to_printable, truncate_to_columns, wrap_plain,
-};
 
 /// The columns before the text of a session: the bar of the selection and the mark.
 const MARK_COLUMNS: u16 = 3;

@@ -3,13 +3,13 @@
 use ratatui_core::layout::Rect;
 use ratatui_core::text::Line;
 use wharf_api::{EndCause, LoginState, SessionInfo};
+use wharf_render::text::{to_printable, wrap_plain};
 
 use super::Canvas;
 use super::rows::describe_ways_on;
 use crate::failures::FailureKind;
 use crate::model::TuiState;
 use crate::session_words::has_failed;
-use crate::text::{to_printable, wrap_plain};
 
 /// The most lines of the reason.
 const MAX_REASON_LINES: usize = 6;

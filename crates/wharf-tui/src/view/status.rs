@@ -3,12 +3,12 @@
 
 use ratatui_core::layout::Rect;
 use wharf_api::{SessionInfo, SessionStatus, StoragePause, TurnPhase};
+use wharf_render::text::{format_age, parse_millis};
 
 use super::Canvas;
 use crate::keymap::{ComposerCommand, KeyBinding, KeyMeaning, KeyPress, TuiCommand, all_bindings};
 use crate::model::{HostLoss, HostPresence, InterruptStep, TuiState};
 use crate::session_words::{has_failed, is_asleep};
-use crate::text::{format_age, parse_millis};
 
 /// A start that takes longer is explained.
 const SLOW_START_SECONDS: u64 = 15;
@@ -193,7 +193,7 @@ pub(super) fn draw_keys(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     for text in texts {
         let gap = if x > area.x + 1 { " · " } else { "" };
         let text = format!("{gap}{text}");
-        let columns = u16::try_from(crate::text::display_width(&text)).unwrap_or(u16::MAX);
+        let columns = u16::try_from(wharf_render::text::display_width(&text)).unwrap_or(u16::MAX);
         if x.saturating_add(columns) > area.right() {
             break;
         }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use ratatui_core::layout::Rect;
 use ratatui_core::text::Line;
 use wharf_api::{LiveOutput, RowBody, TranscriptRow};
+use wharf_render::text::{display_width, format_duration, to_printable};
 
 use super::empty_transcript::draw_empty_transcript;
 use super::rows::RowLayoutOptions;
@@ -12,7 +13,6 @@ use super::{Canvas, divide_screen};
 use crate::layout::{RowContext, RowFold, RowLayout, VisibleRow, find_visible};
 use crate::model::{FindQuery, OpenSession, PaneFocus, ScrollAnchor, TranscriptFind, TuiState};
 use crate::rows::RowPlace;
-use crate::text::{display_width, format_duration, to_printable};
 
 /// The columns left of the rows: the bar of the selected one.
 pub(super) const MARGIN_COLUMNS: u16 = 1;

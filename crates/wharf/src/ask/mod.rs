@@ -6,11 +6,11 @@ use serde_json::Value;
 use wharf_api::{
     AnswerAction, AnswerArgs, Answered, AskList, AskOption, AskSubject, AskType, OpenAsk,
 };
+use wharf_render::style::Screen;
+use wharf_render::text::{quote, to_printable};
 
 use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::{Exit, Failure};
-use crate::format::Screen;
-use crate::format::text::{quote, to_printable};
 use crate::output;
 use crate::transcript::{ask_choices, ask_subject};
 

@@ -12,12 +12,12 @@ use tokio::time::Instant;
 use wharf_api::{
     AskState, RowBody, SessionInfo, SessionStatus, TranscriptRow, TranscriptState, TurnPhase,
 };
+use wharf_render::style::Screen;
+use wharf_render::text::format_duration;
 
 use crate::ask::{self, AnswerableAsk, AskChoice};
 use crate::client::{HostCall, HostClient, TranscriptStream, TranscriptUpdate, url_path};
 use crate::exit::Exit;
-use crate::format::Screen;
-use crate::format::times::format_duration;
 use crate::output;
 use crate::transcript::{LiveText, RowLook};
 use crate::turn::{

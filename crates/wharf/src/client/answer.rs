@@ -5,9 +5,9 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use serde::de::DeserializeOwned;
 use wharf_api::ProblemBody;
+use wharf_render::text::to_printable_line;
 
 use crate::exit::Failure;
-use crate::format::text::to_printable_line;
 
 /// A complete answer of the host.
 #[derive(Debug)]

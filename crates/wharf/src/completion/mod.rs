@@ -75,7 +75,7 @@ fn complete(words: &[String], splits_at_signs: bool) -> Vec<String> {
     let fitting = fitting.filter(|(word, _)| word.starts_with(&plan.word));
     fitting
         .map(|(word, about)| {
-            format!("{}\t{}", &word[kept_from..], crate::format::text::to_printable(&about))
+            format!("{}\t{}", &word[kept_from..], wharf_render::text::to_printable(&about))
         })
         .collect()
 }

@@ -4,8 +4,9 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use wharf_render::text::quote;
+
 use crate::exit::{Exit, Failure};
-use crate::format::text::quote;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostUrl {

@@ -3,9 +3,9 @@
 
 use wharf_config::Config;
 use wharf_host::{KeeperLimits, KeeperReport, check_keeper_support, inspect_keepers};
+use wharf_render::text;
 
 use super::Finding;
-use crate::format::text;
 use crate::format::times::format_limit;
 
 pub(super) fn check_keepers(config: &Config) -> Vec<Finding> {

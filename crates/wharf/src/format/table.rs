@@ -1,7 +1,7 @@
 //! Tables: aligned under headings on a terminal, tab-separated without headings for a program.
 
-use super::text::{display_width, to_printable, truncate_to_columns};
-use super::{Screen, TextStyle};
+use wharf_render::style::{Screen, TextStyle};
+use wharf_render::text::{display_width, to_printable, truncate_to_columns};
 
 /// The spaces between two columns on a terminal.
 pub(crate) const COLUMN_GAP: usize = 2;

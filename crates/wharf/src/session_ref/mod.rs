@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::value::RawValue;
 use wharf_api::{RawSessionPage, SessionInfo};
+use wharf_render::text::{format_ago, quote, to_printable};
 
 use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::{Exit, Failure};
-use crate::format::text::{quote, to_printable};
 use crate::format::times;
 use crate::{output, session_state};
 
@@ -301,7 +301,7 @@ fn many_matches(meant: &str, found: &[&SessionInfo]) -> Failure {
         let called = session_state::display_name(session)
             .map(|called| format!("  {}", to_printable(called)))
             .unwrap_or_default();
-        let ago = times::format_ago(&session.started_at, now);
+        let ago = format_ago(&session.started_at, now);
         words.push_str(&format!(
             "\n  {}  {}  {state}  {ago}{called}",
             session.id, session.adapter_slug

@@ -1,12 +1,11 @@
 //! Formats the question of an agent as lines: the action to allow, and the possible answers.
 
 use wharf_api::{AskAnswer, AskState, AskSubject, RowActor, RowAsk};
+use wharf_render::style::{Screen, TextStyle};
+use wharf_render::text::{format_duration, to_printable, to_printable_line};
 
 use super::diff_lines::{bound_lines, diff_lines};
 use super::row_lines::actor_name;
-use crate::format::text::{to_printable, to_printable_line};
-use crate::format::times::format_duration;
-use crate::format::{Screen, TextStyle};
 
 /// The most lines of a command: whoever allows it must be able to read it.
 const MAX_COMMAND_LINES: usize = 200;

@@ -1,9 +1,8 @@
 //! Diffs and long texts as a bounded number of lines.
 
 use wharf_api::{FileChange, FileDiff};
-
-use crate::format::text::to_printable_line;
-use crate::format::{Screen, TextStyle};
+use wharf_render::style::{Screen, TextStyle};
+use wharf_render::text::to_printable_line;
 
 /// Returns the diffs as lines with `+` and `-`, at most `limit` of them; the rest is counted.
 pub(super) fn diff_lines(diffs: &[FileDiff], screen: Screen, limit: usize) -> Vec<String> {

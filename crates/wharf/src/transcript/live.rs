@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_api::{NoticeTopic, RowBody, RowPart, RowPlan, TranscriptRow};
+use wharf_render::style::TextStyle;
+use wharf_render::text::{to_printable, to_printable_lines_after};
 use wharf_tui::rows::RowPlace;
 
 use super::markdown::MarkdownStyler;
 use super::row_lines::{RowLook, parts_text, plan_entry, render_row};
 use super::word_wrap::WordWrapper;
-use crate::format::TextStyle;
-use crate::format::text::{to_printable, to_printable_lines_after};
 
 /// Turns changes of rows into text for a terminal, in the order in which they come.
 #[derive(Debug)]
@@ -271,8 +271,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::format::Screen;
     use crate::transcript::test_row;
+    use wharf_render::style::Screen;
 
     fn live() -> LiveText {
         LiveText::new(RowLook { screen: Screen::TERMINAL, times: false })

@@ -2,7 +2,7 @@
 //! never takes printed text back: it holds a span until its end has come, and prints the span as it
 //! was written if the end does not come.
 
-use crate::format::{Screen, TextStyle};
+use wharf_render::style::{Screen, TextStyle};
 
 /// The longest span that is held back while its end is missing. Emphasis in answers is a few words
 /// long.

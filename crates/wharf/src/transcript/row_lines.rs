@@ -5,15 +5,15 @@ use wharf_api::{
     NoticeLevel, RowActor, RowBody, RowNotice, RowPart, RowPlan, RowPlanEntry, RowPrompt, RowTool,
     ToolState, TranscriptRow,
 };
+use wharf_render::style::{Screen, TextStyle};
+use wharf_render::text::{format_ago, format_size, to_printable, to_printable_lines};
 
 use super::ask_lines::{ask_choices, ask_subject, describe_answer};
 use super::diff_lines::{diff_lines, last_lines};
 use super::markdown::MarkdownStyler;
 use super::turn_end_lines::turn_end_lines;
 use super::word_wrap::wrap_words;
-use crate::format::text::{format_size, to_printable, to_printable_lines};
-use crate::format::times::{format_ago, now_millis};
-use crate::format::{Screen, TextStyle};
+use crate::format::times::now_millis;
 
 /// The most lines of a tool call's diffs.
 const MAX_DIFF_LINES: usize = 40;

@@ -2,11 +2,10 @@
 //! are known.
 
 use wharf_api::{ContextUse, RowTurnEnd, TokenUsage, TurnOutcome};
+use wharf_render::style::{Screen, TextStyle};
+use wharf_render::text::{format_duration, to_printable};
 
 use super::diff_lines::last_lines;
-use crate::format::text::to_printable;
-use crate::format::times::format_duration;
-use crate::format::{Screen, TextStyle};
 use crate::verbs::usage::format_cost;
 
 /// The most lines of the agent's stderr.

@@ -1,8 +1,8 @@
 //! Breaks text for a terminal between words, while the text arrives. Printed text is never taken
 //! back.
 
-use crate::format::Screen;
-use crate::format::text::char_columns;
+use wharf_render::style::Screen;
+use wharf_render::text::char_columns;
 
 /// A word that begins this close to the edge is held back until it is complete. Most words are
 /// shorter.

@@ -11,6 +11,7 @@ use futures_util::StreamExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep_until};
+use wharf_render::text::to_printable;
 use wharf_tui::{
     CopyPlace, ProgramEnd, ScreenSize, TuiEffect, TuiInput, TuiOptions, TuiState, update, view,
 };
@@ -24,7 +25,6 @@ use super::terminal::TerminalScreen;
 use super::{ClientClock, ConnectedHost, calls, keys, programs};
 use crate::client::HostClient;
 use crate::exit::{Exit, Failure};
-use crate::format::text::to_printable;
 use crate::global::GlobalOptions;
 use crate::output;
 

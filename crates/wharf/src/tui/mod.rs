@@ -20,7 +20,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, Local};
 use wharf_api::SessionInfo;
-use wharf_tui::{ColourUse, HostReady, Moment, ScreenSize, TimeZone, TuiOptions};
+use wharf_render::style::ColourUse;
+use wharf_render::text::TimeZone;
+use wharf_tui::{HostReady, Moment, ScreenSize, TuiOptions};
 
 use crate::client::HostClient;
 use crate::connect::PortWatch;

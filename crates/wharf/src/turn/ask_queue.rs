@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
+use wharf_render::style::Screen;
+
 use crate::ask::{AnswerableAsk, AskChoice, AskQuestion, FormFilling, FormStep};
-use crate::format::Screen;
 
 /// Open asks, of which the first is on the screen.
 #[derive(Debug, Default)]

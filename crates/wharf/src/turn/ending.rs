@@ -6,12 +6,12 @@ use wharf_api::{
     EndCause, RowBody, RowTurnEnd, SeenArgs, SessionInfo, TranscriptRow, TurnDetail, TurnInfo,
     TurnState,
 };
+use wharf_render::style::{Screen, TextStyle};
 use wharf_tui::{FailureKind, login_command};
 
 use super::{TurnFormat, WatchEnd, WatchedTurn};
 use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::Exit;
-use crate::format::{Screen, TextStyle};
 use crate::output;
 use crate::transcript::describe_turn_numbers;
 

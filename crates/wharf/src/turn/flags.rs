@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use wharf_render::style::Screen;
 
 use super::AskPolicy;
-use crate::format::Screen;
 
 /// How long an ask may stay open without a terminal if the caller has not chosen how to handle
 /// asks: long enough for a person who is notified, and not for ever.

@@ -19,12 +19,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 use wharf_api::{SessionStatus, TranscriptRow, TranscriptState, TurnDetail, TurnState};
+use wharf_render::style::Screen;
+use wharf_render::text::to_printable;
 
 use crate::ask::{self, AnswerableAsk};
 use crate::client::{HostCall, HostClient, StreamStart, url_path};
 use crate::exit::{Exit, Failure};
-use crate::format::Screen;
-use crate::format::text::to_printable;
 use crate::output;
 
 pub(crate) use ask_queue::{AskQueue, TypedAnswer};

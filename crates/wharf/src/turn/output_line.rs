@@ -1,14 +1,14 @@
 //! Formats a line of a session's output: without control characters, and in colour for a person.
 
-use crate::format::Screen;
-use crate::format::text::to_printable_line;
+use wharf_render::style::{Screen, paint_line};
+use wharf_render::text::to_printable_line;
 
 /// Returns the line as it is printed; `stderr` is true for a line of that stream. A program gets it
 /// without control characters too, since it may show the line on a terminal; `--json` has the
 /// unchanged line.
 pub(crate) fn format_output_line(screen: Screen, line: &str, stderr: bool) -> String {
     let clean = to_printable_line(line);
-    if screen.colour { wharf_server::paint_line(&clean, stderr).into_owned() } else { clean }
+    if screen.colour { paint_line(&clean, stderr).into_owned() } else { clean }
 }
 
 #[cfg(test)]

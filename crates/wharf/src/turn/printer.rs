@@ -3,13 +3,12 @@
 use std::time::Instant;
 
 use wharf_api::{RowBody, TranscriptRow, TurnPhase};
+use wharf_render::style::{Screen, TextStyle};
+use wharf_render::text::{format_duration, truncate_to_columns};
 
 use super::flags::TurnFormat;
 use super::format_output_line;
 use crate::client::SseEvent;
-use crate::format::text::truncate_to_columns;
-use crate::format::times::format_duration;
-use crate::format::{Screen, TextStyle};
 use crate::output;
 use crate::transcript::{LiveText, RowLook};
 

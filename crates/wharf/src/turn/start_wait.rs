@@ -1,11 +1,11 @@
 //! Waits until the agent of a new session has started.
 
 use wharf_api::SessionStatus;
+use wharf_render::style::Screen;
 
 use super::printer::TurnPrinter;
 use super::{Signals, TurnFormat, TurnSignal, status_ticks, tick};
 use crate::client::{HostClient, TranscriptStream, TranscriptUpdate};
-use crate::format::Screen;
 
 /// The outcome of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use wharf_api::{AdapterDescription, AdapterList, LoginState};
+use wharf_render::style::{Screen, TextStyle};
 
 use crate::client::{HostCall, HostClient};
 use crate::exit::Exit;
 use crate::format::table::{Cell, TextTable, join_with_tabs, plain_cell, styled_cell};
-use crate::format::{Screen, TextStyle};
 use crate::global::GlobalOptions;
 use crate::{output, paths};
 

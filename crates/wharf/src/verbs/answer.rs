@@ -4,13 +4,13 @@ use std::io::BufRead;
 
 use clap::Args;
 use serde_json::Value;
+use wharf_render::style::Screen;
+use wharf_render::text::to_printable;
 
 use super::asks::{AskOfSession, list_all_asks, list_asks_of};
 use crate::ask::{self, AnswerableAsk, AskChoice, Form, FormFilling, FormStep};
 use crate::client::HostClient;
 use crate::exit::{Exit, Failure};
-use crate::format::Screen;
-use crate::format::text::to_printable;
 use crate::global::GlobalOptions;
 use crate::{output, session_ref};
 

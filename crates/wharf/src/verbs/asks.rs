@@ -2,13 +2,14 @@
 
 use clap::Args;
 use wharf_api::{AskOverview, SessionAsk, SessionInfo};
+use wharf_render::style::{Screen, TextStyle};
+use wharf_render::text::{format_ago, to_printable};
 
 use crate::ask::{AnswerableAsk, list_open_asks};
 use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::Exit;
 use crate::format::table::join_with_tabs;
-use crate::format::text::to_printable;
-use crate::format::{Screen, TextStyle, times};
+use crate::format::times;
 use crate::global::GlobalOptions;
 use crate::session_ref::{find_hint_name, find_session, hint_name, list_sessions, short_id};
 use crate::{output, session_state};
@@ -137,7 +138,7 @@ impl AskOfSession {
                 &subject.outside.join(","),
             ])];
         }
-        let ago = times::format_ago(since, times::now_millis());
+        let ago = format_ago(since, times::now_millis());
         let head = format!("{} · {} · {ago}", self.reference(), to_printable(&self.title));
         let mut lines = vec![screen.paint(TextStyle::Strong, &head)];
         lines.extend(self.ask.to_lines(screen));

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use clap::{Args, FromArgMatches, Parser, ValueEnum};
 use tokio::time::Instant;
+use wharf_render::style::Screen;
 
 use super::run::leave_session;
 use crate::client::{HostClient, StreamStart};
 use crate::connect;
 use crate::exit::{Exit, Failure};
-use crate::format::Screen;
 use crate::global::GlobalOptions;
 use crate::turn::{
     AskFlags, AskPolicy, DetachCause, Signals, TurnFormat, TurnWatch, WatchEnd, WatchOptions,

@@ -4,12 +4,13 @@ use clap::Args;
 use wharf_api::{
     ChangedFile, ChangedFileList, ChangedFileStatus, FileDiff, RowBody, RowPage, ToolState,
 };
+use wharf_render::style::{Screen, TextStyle};
+use wharf_render::text::{format_ago, to_printable, to_printable_line};
 
 use crate::client::{HostCall, HostClient, query_part, url_path};
 use crate::exit::Exit;
 use crate::format::table::{TextTable, join_with_tabs, plain_cell, styled_cell};
-use crate::format::text::{to_printable, to_printable_line};
-use crate::format::{Screen, TextStyle, times};
+use crate::format::times;
 use crate::global::GlobalOptions;
 use crate::turn_ref::{TurnRef, find_turn};
 use crate::{output, session_ref};
@@ -99,7 +100,7 @@ fn file_table(list: &ChangedFileList) -> TextTable {
             plain_cell(&file.path),
             styled_cell(TextStyle::Good, format!("{about}+{}", file.added)),
             styled_cell(TextStyle::Bad, format!("{about}−{}", file.removed)),
-            styled_cell(TextStyle::Faint, times::format_ago(&file.changed_at, now)),
+            styled_cell(TextStyle::Faint, format_ago(&file.changed_at, now)),
             styled_cell(style, file.status.as_str()),
         ]);
     }

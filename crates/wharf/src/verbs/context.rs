@@ -5,13 +5,13 @@ use std::path::Path;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use wharf_render::style::{Screen, TextStyle};
 
 use crate::client::{HostCall, HostClient};
 use crate::connect::{HostLocator, HostUrl, RemoteHost, RemoteOptions};
 use crate::contexts::{self, Contexts, HostContext, LOCAL_CONTEXT};
 use crate::exit::{Exit, Failure};
 use crate::format::table::{TextTable, join_with_tabs, plain_cell, styled_cell};
-use crate::format::{Screen, TextStyle};
 use crate::global::GlobalOptions;
 use crate::host_choice::{self, HostChoice, HostVariables};
 use crate::output;

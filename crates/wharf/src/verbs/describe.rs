@@ -3,11 +3,11 @@
 
 use clap::{Args, Subcommand};
 use wharf_api::{ForkArgs, OnLabelChange, SessionInfo, SessionPatch};
+use wharf_render::text::{quote, to_printable};
 
 use super::label_holder::explain_label_in_use;
 use crate::client::{HostAnswer, HostCall, HostClient, url_path};
 use crate::exit::Exit;
-use crate::format::text::{quote, to_printable};
 use crate::global::GlobalOptions;
 use crate::{output, session_ref};
 

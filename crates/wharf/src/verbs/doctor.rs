@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use clap::Args;
 use serde_json::json;
 use wharf_config::Config;
+use wharf_render::style::{Screen, TextStyle};
+use wharf_render::text::to_printable;
 
 use crate::client::version;
 use crate::doctor::{Finding, Level, examine_machine};
 use crate::exit::{Exit, Failure};
 use crate::format::table::join_with_tabs;
-use crate::format::text::to_printable;
-use crate::format::{Screen, TextStyle};
 use crate::global::GlobalOptions;
 use crate::output;
 use crate::start_check::{RunningHost, check_startable};

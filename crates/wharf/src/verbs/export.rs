@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use wharf_render::text::to_printable_lines;
 
 use crate::client::{HostCall, url_path};
 use crate::exit::{Exit, Failure};
-use crate::format::text::to_printable_lines;
 use crate::global::GlobalOptions;
 use crate::{output, session_ref};
 

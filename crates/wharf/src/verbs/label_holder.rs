@@ -2,10 +2,10 @@
 //! next.
 
 use wharf_api::{EndCause, ErrorCode, SessionInfo};
+use wharf_render::text::quote;
 
 use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::{Exit, Failure};
-use crate::format::text::quote;
 use crate::session_ref;
 
 /// The session that has a label.

@@ -4,12 +4,12 @@ use anyhow::Context;
 use clap::Args;
 use serde::de::DeserializeOwned;
 use wharf_api::{Interrupted, Killed, ResumeArgs, SessionInfo};
+use wharf_render::style::Screen;
+use wharf_render::text::to_printable;
 
 use crate::client::{HostCall, HostClient, url_path};
 use crate::confirm::confirm;
 use crate::exit::Exit;
-use crate::format::Screen;
-use crate::format::text::to_printable;
 use crate::global::GlobalOptions;
 use crate::{output, session_ref};
 

@@ -8,10 +8,10 @@ use std::io::BufRead;
 
 use clap::Args;
 use wharf_api::AdapterDescription;
+use wharf_render::text::{quote, to_printable};
 
 use crate::connect::run_in_terminal;
 use crate::exit::{Exit, Failure};
-use crate::format::text::{quote, to_printable};
 use crate::global::GlobalOptions;
 use crate::output;
 use acp_child::{AcpChild, RpcFailure};

@@ -2,10 +2,10 @@
 
 use clap::{Args, Subcommand};
 use wharf_api::{NotifyTest, NotifyTestResult};
+use wharf_render::text::to_printable;
 
 use crate::client::HostCall;
 use crate::exit::{Exit, Failure};
-use crate::format::text::to_printable;
 use crate::global::GlobalOptions;
 use crate::output;
 

@@ -2,13 +2,14 @@
 
 use clap::{Args, Subcommand};
 use wharf_api::{Content, QueueChange, QueueEntry, QueueList};
+use wharf_render::style::{Screen, TextStyle};
+use wharf_render::text::{format_ago, quote};
 
 use super::prompt::{no_prompt, words_or_stdin};
 use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::{Exit, Failure};
 use crate::format::table::{TextTable, join_with_tabs, plain_cell, styled_cell};
-use crate::format::text::quote;
-use crate::format::{Screen, TextStyle, times};
+use crate::format::times;
 use crate::global::GlobalOptions;
 use crate::{output, session_ref};
 
@@ -141,11 +142,7 @@ fn format_queue(screen: Screen, queue: &[QueueEntry]) -> Vec<String> {
             styled_cell(TextStyle::Faint, session_ref::short_id(&entry.prompt_id)),
             styled_cell(
                 TextStyle::Faint,
-                entry
-                    .accepted_at
-                    .as_ref()
-                    .map(|at| times::format_ago(at, now))
-                    .unwrap_or_default(),
+                entry.accepted_at.as_ref().map(|at| format_ago(at, now)).unwrap_or_default(),
             ),
             plain_cell(entry.sender.as_deref().unwrap_or_default()),
             plain_cell(entry.shown_text()),

@@ -7,13 +7,13 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::Value;
 use wharf_api::{Content, OnLabel, PromptArgs, Prompted, SpawnArgs, SpawnedSession};
+use wharf_render::text::quote;
 
 use super::attend::{AttendedTurn, leave_running};
 use super::label_holder::explain_label_in_use;
 use super::prompt::{find_stream_end, no_prompt, words_or_stdin};
 use crate::client::{HostCall, HostClient, StreamStart, url_path};
 use crate::exit::{Exit, Failure};
-use crate::format::text::quote;
 use crate::global::GlobalOptions;
 use crate::turn::{
     AskFlags, FormatFlags, Signals, StartEnd, TurnReport, TurnWatch, WatchEnd, WatchOptions,

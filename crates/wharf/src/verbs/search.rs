@@ -7,12 +7,13 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use wharf_api::{SearchHit, SessionInfo};
+use wharf_render::style::{Screen, TextStyle};
+use wharf_render::text::{format_ago, to_printable, truncate_to_columns};
 
 use crate::client::{HostCall, HostClient, query_part};
 use crate::exit::{Exit, Failure};
 use crate::format::table::join_with_tabs;
-use crate::format::text::{to_printable, truncate_to_columns};
-use crate::format::{Screen, TextStyle, times};
+use crate::format::times;
 use crate::global::GlobalOptions;
 use crate::{output, session_ref};
 
@@ -182,7 +183,7 @@ fn format_hit(screen: Screen, hit: &SearchHit, id: &str, now: u64) -> String {
         slug => format!("  @{slug}"),
     };
     let title = hit.title.as_deref().map(|title| format!("  {title}")).unwrap_or_default();
-    let details = format!("  {}  {}{place}{title}", hit.kind, times::format_ago(&hit.at, now));
+    let details = format!("  {}  {}{place}{title}", hit.kind, format_ago(&hit.at, now));
     let room = screen.width.saturating_sub(id.len());
     let details = truncate_to_columns(&to_printable(&details), room);
     let parts = hit.snippet.iter().map(|part| {

@@ -13,10 +13,10 @@ use tracing_subscriber::EnvFilter;
 use wharf_api::{HostProcess, StartKind};
 use wharf_config::{Auth, Config, ConfigSources, LogFormat, ReplayTurns, own_variables};
 use wharf_host::Host;
+use wharf_render::text::shorten_path;
 use wharf_server::{Server, StopKind, Tokens};
 
 use crate::exit::{Exit, Failure};
-use crate::format::text::shorten_path;
 use crate::global::GlobalOptions;
 use crate::log_file::RotatedLogFile;
 use crate::logging::{LogWriter, log_panics};

@@ -7,10 +7,11 @@ mod watch;
 
 use clap::Args;
 use wharf_api::{AttentionState, SessionInfo};
+use wharf_render::style::Screen;
 
 use crate::exit::Exit;
 use crate::format::table::{TextTable, join_with_tabs};
-use crate::format::{Screen, times};
+use crate::format::times;
 use crate::global::GlobalOptions;
 use crate::session_ref::{self, ListedSession};
 use crate::{output, session_state};

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde_json::Value;
 use wharf_api::{ChoiceValue, SessionSettingsInfo, SettingChoice, SettingOption, SettingsChange};
+use wharf_render::style::{Screen, TextStyle};
+use wharf_render::text::{quote, to_printable};
 
 use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::{Exit, Failure};
 use crate::format::table::{TextTable, join_with_tabs, styled_cell};
-use crate::format::text::{quote, to_printable};
-use crate::format::{Screen, TextStyle};
 use crate::global::GlobalOptions;
 use crate::{output, session_ref};
 

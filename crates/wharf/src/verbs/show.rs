@@ -2,11 +2,13 @@
 
 use clap::Args;
 use wharf_api::{KeeperInfo, ResourceUse, SessionInfo};
+use wharf_render::style::{Screen, TextStyle};
+use wharf_render::text;
+use wharf_render::text::{format_ago, format_duration, to_printable};
 
 use crate::client::{HostCall, url_path};
 use crate::exit::Exit;
-use crate::format::text::{self, to_printable};
-use crate::format::{Screen, TextStyle, times};
+use crate::format::times;
 use crate::global::GlobalOptions;
 use crate::{output, session_ref, session_state};
 
@@ -47,7 +49,7 @@ pub(crate) async fn run(global: &GlobalOptions, verb: ShowVerb) -> anyhow::Resul
 fn session_rows(screen: Screen, session: &SessionInfo) -> Vec<(&'static str, String, TextStyle)> {
     let now = times::now_millis();
     let when = |at: &String| {
-        if screen.terminal { format!("{} ({at})", times::format_ago(at, now)) } else { at.clone() }
+        if screen.terminal { format!("{} ({at})", format_ago(at, now)) } else { at.clone() }
     };
     let (word, style) = session_state::state_word(session);
     let attention_style = session_state::list_word(session).1;
@@ -113,7 +115,7 @@ fn session_rows(screen: Screen, session: &SessionInfo) -> Vec<(&'static str, Str
         (
             "cpu",
             resource_figure(screen, session, |used| {
-                (used.cpu_millis, times::format_duration(used.cpu_millis))
+                (used.cpu_millis, format_duration(used.cpu_millis))
             }),
             TextStyle::Plain,
         ),

@@ -3,12 +3,12 @@
 use clap::Args;
 use serde_json::{Map, Value, json};
 use wharf_api::HostInfo;
+use wharf_render::style::{Screen, TextStyle};
 
 use super::config::SettingsView;
 use crate::client::{HostCall, HostClient};
 use crate::exit::{Exit, Failure};
 use crate::format::table::join_with_tabs;
-use crate::format::{Screen, TextStyle};
 use crate::global::GlobalOptions;
 use crate::output;
 

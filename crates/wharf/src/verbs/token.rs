@@ -10,12 +10,12 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use wharf_api::{LoginCode, LoginCodeArgs};
 use wharf_config::{DirectoryScope, Duration, Workspaces};
+use wharf_render::style::{Screen, TextStyle};
 use wharf_server::{Access, Identity, TokenEntry, TokenTerms, TokensFile, TokensFileError};
 
 use crate::client::HostCall;
 use crate::exit::{Exit, Failure};
 use crate::format::table::{TextTable, join_with_tabs, plain_cell, styled_cell};
-use crate::format::{Screen, TextStyle};
 use crate::global::GlobalOptions;
 use crate::output;
 

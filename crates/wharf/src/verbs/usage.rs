@@ -6,11 +6,13 @@ use serde_json::value::RawValue;
 use wharf_api::{
     ContextUse, SessionInfo, TokenUsage, TurnInfo, UsageCost, UsageOfSession, UsageTotal,
 };
+use wharf_render::style::{Screen, TextStyle};
+use wharf_render::text::{format_ago, format_duration};
 
 use crate::client::{HostCall, HostClient, query_part};
 use crate::exit::Exit;
 use crate::format::table::{Cell, TextTable, join_with_tabs, plain_cell, styled_cell};
-use crate::format::{Screen, TextStyle, times};
+use crate::format::times;
 use crate::global::GlobalOptions;
 use crate::turn_ref::list_turns;
 use crate::{output, session_ref};
@@ -160,15 +162,8 @@ fn turn_table(turns: &[TurnInfo]) -> TextTable {
     ]);
     let now = times::now_millis();
     for (place, turn) in turns.iter().enumerate() {
-        let when = turn
-            .started_at
-            .as_deref()
-            .map(|at| times::format_ago(at, now))
-            .unwrap_or_default();
-        let took = turn
-            .duration_ms
-            .map(times::format_duration)
-            .unwrap_or_else(|| turn.state.to_string());
+        let when = turn.started_at.as_deref().map(|at| format_ago(at, now)).unwrap_or_default();
+        let took = turn.duration_ms.map(format_duration).unwrap_or_else(|| turn.state.to_string());
         let cells = [
             plain_cell((place + 1).to_string()),
             styled_cell(TextStyle::Faint, when),

@@ -9,13 +9,13 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::json;
 use wharf_api::{CodesWithdrawn, HostInfo, LoginCode, LoginCodeArgs, LoginInfo, LoginList};
+use wharf_render::style::TextStyle;
 use wharf_server::Access;
 
 use super::token::role_parser;
 use crate::client::{HostCall, HostClient};
 use crate::connect::open_in_browser;
 use crate::exit::{Exit, Failure};
-use crate::format::TextStyle;
 use crate::global::GlobalOptions;
 use crate::output;
 

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use wharf_api::{ActiveWorkspace, NewWorkspace, WorkspaceInfo, WorkspaceRegistry};
+use wharf_render::style::{Screen, TextStyle};
+use wharf_render::text;
+use wharf_render::text::{format_ago, to_printable};
 
 use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::{Exit, Failure};
 use crate::format::table::{TextTable, join_with_tabs, plain_cell, styled_cell};
-use crate::format::text::to_printable;
-use crate::format::{Screen, TextStyle, text, times};
+use crate::format::times;
 use crate::global::GlobalOptions;
 use crate::output;
 
@@ -156,7 +158,7 @@ fn format_workspaces(screen: Screen, registry: &WorkspaceRegistry) -> Vec<String
             styled_cell(TextStyle::Good, if is_active(entry) { "*" } else { "" }),
             styled_cell(TextStyle::Strong, &entry.slug),
             plain_cell(text::shorten_path(&entry.path, home.as_deref(), PATH_WIDTH)),
-            styled_cell(TextStyle::Faint, times::format_ago(&entry.updated_at, now)),
+            styled_cell(TextStyle::Faint, format_ago(&entry.updated_at, now)),
             plain_cell(entry.label.as_deref().unwrap_or_default()),
         ]);
     }

@@ -1,10 +1,10 @@
 //! The form of an agent's question.
 
 use ratatui_core::layout::Rect;
+use wharf_render::text::{to_printable, truncate_to_columns};
 
 use super::{center, draw_frame};
 use crate::model::{AskFormField, AskFormInput};
-use crate::text::{to_printable, truncate_to_columns};
 use crate::view::Canvas;
 use crate::view::composer::draw_text_field;
 

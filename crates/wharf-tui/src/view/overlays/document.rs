@@ -5,13 +5,13 @@ use std::rc::Rc;
 use ratatui_core::layout::Rect;
 use ratatui_core::text::{Line, Span};
 use wharf_api::{ChangedFile, ChangedFileStatus};
-
-use crate::layout::DocumentKey;
-use crate::model::{FileChoice, PageBody, ReaderDocument, ReaderPage, TuiState};
-use crate::text::{
+use wharf_render::text::{
     display_width, expand_tabs, format_age, parse_millis, shorten_path, to_printable,
     to_printable_line, truncate_to_columns, wrap_exactly,
 };
+
+use crate::layout::DocumentKey;
+use crate::model::{FileChoice, PageBody, ReaderDocument, ReaderPage, TuiState};
 use crate::view::Canvas;
 use crate::view::rows::file_diff_lines;
 

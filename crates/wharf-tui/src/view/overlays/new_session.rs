@@ -2,10 +2,10 @@
 
 use ratatui_core::layout::Rect;
 use wharf_api::{AdapterDescription, LoginState};
+use wharf_render::text::{shorten_path, truncate_to_columns};
 
 use super::draw_frame;
 use crate::model::{NewSessionField, TuiState};
-use crate::text::{shorten_path, truncate_to_columns};
 use crate::view::Canvas;
 use crate::view::areas::COMPOSER_MARK_COLUMNS;
 use crate::view::composer::draw_text_field;

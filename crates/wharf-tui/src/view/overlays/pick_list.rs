@@ -37,7 +37,8 @@ pub(in crate::view) fn draw_pick_list(list: &PickList, area: Rect, canvas: &mut 
         matches.iter().enumerate().skip(skipped).zip(room.top()..room.bottom())
     {
         let line = Rect { y, height: 1, ..room };
-        let detail = crate::text::truncate_to_columns(&item.detail, usize::from(room.width / 2));
+        let detail =
+            wharf_render::text::truncate_to_columns(&item.detail, usize::from(room.width / 2));
         let left = canvas.write_right(line, &detail, canvas.theme.faint);
         canvas.write(room.x, y, left.saturating_sub(1), &item.label, canvas.theme.plain);
         if number == list.selected {

@@ -2,10 +2,10 @@
 
 use ratatui_core::text::Line;
 use wharf_api::{AskState, RowAsk};
+use wharf_render::text::{format_duration, to_printable, wrap_plain};
 
 use super::RowLayoutOptions;
 use super::prompt::actor_name;
-use crate::text::{format_duration, to_printable, wrap_plain};
 
 /// An open ask is in the dock; here stands the question, and later its answer. Below a tool call
 /// the answer is enough.

@@ -3,11 +3,10 @@
 use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
 use wharf_api::{DiffHunk, FileDiff};
-
-use crate::text::{
+use wharf_render::style::Theme;
+use wharf_render::text::{
     expand_tabs, to_printable, to_printable_line, truncate_to_columns, wrap_exactly,
 };
-use crate::view::Theme;
 
 /// A narrower screen has no line numbers.
 const MIN_COLUMNS_FOR_NUMBERS: usize = 70;

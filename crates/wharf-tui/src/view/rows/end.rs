@@ -2,14 +2,14 @@
 
 use ratatui_core::text::Line;
 use wharf_api::{RowTurnEnd, TokenUsage, TurnOutcome};
+use wharf_render::text::{
+    expand_tabs, format_cost, format_count, format_duration, to_printable, to_printable_line,
+    truncate_to_columns, wrap_plain,
+};
 
 use super::RowLayoutOptions;
 use crate::failures::{FailureKind, login_command};
 use crate::layout::FailureDetail;
-use crate::text::{
-    expand_tabs, format_cost, format_count, format_duration, to_printable, to_printable_line,
-    truncate_to_columns, wrap_plain,
-};
 
 /// The last lines of the agent's stderr at a failure.
 const MAX_STDERR_LINES: usize = 10;

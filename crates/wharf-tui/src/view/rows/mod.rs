@@ -13,11 +13,12 @@ pub(super) use end::describe_ways_on;
 
 use ratatui_core::text::{Line, Span};
 use wharf_api::{LiveOutput, NoticeLevel, RowBody, RowNotice, RowPart, RowPlan, TranscriptRow};
+use wharf_render::style::Theme;
+use wharf_render::text::{
+    TimeZone, format_size, to_printable, to_printable_lines, truncate_to_columns, wrap_plain,
+};
 
-use super::Theme;
 use crate::layout::{RowContext, RowFold, RowLayout};
-use crate::moment::TimeZone;
-use crate::text::{format_size, to_printable, to_printable_lines, truncate_to_columns, wrap_plain};
 
 /// How a row is shown.
 #[derive(Clone, Copy, Debug)]

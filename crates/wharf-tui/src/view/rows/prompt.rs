@@ -2,9 +2,9 @@
 
 use ratatui_core::text::{Line, Span};
 use wharf_api::{RowActor, RowPrompt};
+use wharf_render::text::{parse_millis, to_printable, wrap_plain};
 
 use super::{RowLayoutOptions, parts_text};
-use crate::text::{parse_millis, to_printable, wrap_plain};
 
 pub(super) fn prompt_lines(
     prompt: &RowPrompt,

@@ -3,14 +3,14 @@
 use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
 use wharf_api::{RowPart, RowText, TranscriptRow};
+use wharf_render::text::{
+    format_duration, parse_millis, to_printable, to_printable_lines, truncate_to_columns,
+    wrap_plain,
+};
 
 use super::markdown::lay_out_markdown;
 use super::{RowLayoutOptions, name_part, parts_text, text_tail};
 use crate::layout::RowLayout;
-use crate::text::{
-    format_duration, parse_millis, to_printable, to_printable_lines, truncate_to_columns,
-    wrap_plain,
-};
 
 /// Lays out a message as markdown; images and files are named. Of an open message that grew, only
 /// the end is laid out.

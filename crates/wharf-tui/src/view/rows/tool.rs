@@ -2,13 +2,13 @@
 
 use ratatui_core::text::{Line, Span};
 use wharf_api::{RowTool, ToolState, TranscriptRow};
-
-use super::{RowLayoutOptions, diff_lines, parts_text};
-use crate::layout::{RowLayout, has_tool_failed};
-use crate::text::{
+use wharf_render::text::{
     display_width, expand_tabs, format_duration, parse_millis, to_printable, to_printable_line,
     truncate_to_columns, wrap_plain,
 };
+
+use super::{RowLayoutOptions, diff_lines, parts_text};
+use crate::layout::{RowLayout, has_tool_failed};
 
 /// The last lines of the output of a tool call that failed or runs.
 const TAIL_LINES: usize = 6;

@@ -1,8 +1,7 @@
 //! One field of a form: its schema, and the values that it takes.
 
 use serde_json::{Number, Value};
-
-use crate::format::text::{quote, to_printable};
+use wharf_render::text::{quote, to_printable};
 
 /// The most choices that are listed; any of the others can be typed too.
 const MAX_LISTED_CHOICES: usize = 30;

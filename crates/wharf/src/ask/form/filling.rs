@@ -1,11 +1,11 @@
 //! A form that a person fills in on a terminal, field by field.
 
 use serde_json::{Map, Value};
+use wharf_render::text::to_printable;
 
 use super::Form;
 use super::field::FormField;
 use crate::ask::AskQuestion;
-use crate::format::text::to_printable;
 
 /// The word that declines the form at any field.
 const DECLINE_WORD: &str = "cancel";

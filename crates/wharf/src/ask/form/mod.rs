@@ -7,8 +7,8 @@ mod filling;
 mod tests;
 
 use serde_json::{Map, Value};
+use wharf_render::text::{quote, to_printable};
 
-use crate::format::text::{quote, to_printable};
 use field::FormField;
 pub(crate) use filling::{FormFilling, FormStep};
 

@@ -3,12 +3,12 @@
 
 use serde_json::{Value, json};
 use wharf_api::{HostSetting, HostSettingList, SettingSource};
+use wharf_render::style::{Screen, TextStyle};
+use wharf_render::text::{display_width, truncate_to_columns};
 
 use crate::client::{HostCall, HostClient};
 use crate::exit::{Exit, Failure};
 use crate::format::table::{COLUMN_GAP, TextTable, join_with_tabs, plain_cell, styled_cell};
-use crate::format::text::{display_width, truncate_to_columns};
-use crate::format::{Screen, TextStyle};
 use crate::global::GlobalOptions;
 use crate::output;
 

@@ -2,13 +2,14 @@
 //! JSON.
 
 use wharf_api::{AgentLogLine, AgentLogPage, LogStream, SessionInfo};
+use wharf_render::style::{Screen, TextStyle};
+use wharf_render::text::to_printable_line;
 
 use super::LogsVerb;
 use crate::client::{HostCall, HostClient, query_part, url_path};
 use crate::exit::Exit;
 use crate::format::table::join_with_tabs;
-use crate::format::text::to_printable_line;
-use crate::format::{Screen, TextStyle, times};
+use crate::format::times;
 use crate::global::GlobalOptions;
 use crate::{output, session_ref, session_state};
 

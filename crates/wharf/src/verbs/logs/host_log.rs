@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use wharf_api::HostInfo;
+use wharf_render::style::{Screen, TextStyle};
+use wharf_render::text::to_printable_line;
 
 use super::LogsVerb;
 use super::log_files::{LogFollower, read_last_lines};
 use crate::client::HostCall;
 use crate::exit::{Exit, Failure};
-use crate::format::text::to_printable_line;
-use crate::format::{Screen, TextStyle};
 use crate::global::GlobalOptions;
 use crate::log_file::LOG_FILE_NAME;
 use crate::output;

@@ -1,10 +1,10 @@
 //! `wharf output --style lines`: the lines of AIP-46 (rule 8.4), for programs.
 
 use wharf_api::{OutputLine, OutputLines, SessionInfo, StreamEvent};
+use wharf_render::style::Screen;
 
 use crate::client::{HostCall, HostClient, StreamFollower, StreamStart, url_path};
 use crate::exit::Exit;
-use crate::format::Screen;
 use crate::turn::format_output_line;
 use crate::{output, session_state};
 

@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use wharf_api::TranscriptRow;
 use wharf_host::parse_timestamp;
+use wharf_render::style::Screen;
 
 use crate::client::{HostCall, HostClient, complete_texts, query_part, url_path};
-use crate::format::Screen;
 use crate::transcript::{RowLook, render_row};
 
 /// How rows are shown whose lines are only counted.

@@ -8,10 +8,10 @@ mod since;
 
 use clap::{Args, ValueEnum};
 use wharf_api::SessionInfo;
+use wharf_render::style::Screen;
 
 use crate::client::HostClient;
 use crate::exit::{Exit, Failure};
-use crate::format::Screen;
 use crate::global::GlobalOptions;
 use crate::session_ref;
 use crate::transcript::RowLook;

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::format::text::display_width;
-use crate::format::{Screen, TextStyle};
+use wharf_render::style::{Screen, TextStyle};
+use wharf_render::text::display_width;
 
 /// The facts that the greeting tells.
 #[derive(Debug)]

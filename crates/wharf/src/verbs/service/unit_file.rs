@@ -6,10 +6,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::Context;
+use wharf_render::text::quote;
 
 use super::service_spec::ServiceSpec;
 use crate::exit::{Exit, Failure};
-use crate::format::text::quote;
 
 /// Is in every file that wharf writes, in a comment.
 pub(super) const MARK: &str = "Written by `wharf service install`";

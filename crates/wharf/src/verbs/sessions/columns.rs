@@ -2,9 +2,12 @@
 
 use clap::ValueEnum;
 use wharf_api::{AttentionState, KeeperLimitsInfo, SessionInfo};
+use wharf_render::style::TextStyle;
+use wharf_render::text;
+use wharf_render::text::{format_ago, format_duration};
 
 use crate::format::table::{Cell, plain_cell, styled_cell};
-use crate::format::{TextStyle, text, times};
+use crate::format::times;
 use crate::session_state;
 
 /// The width of a directory's path on a terminal.
@@ -114,7 +117,7 @@ impl SessionColumn {
         short_id: &str,
         context: &CellContext,
     ) -> Cell {
-        let ago = |at: &str| styled_cell(TextStyle::Faint, times::format_ago(at, context.now));
+        let ago = |at: &str| styled_cell(TextStyle::Faint, format_ago(at, context.now));
         match self {
             Self::Id => styled_cell(TextStyle::Strong, short_id),
             Self::State => {
@@ -145,7 +148,7 @@ impl SessionColumn {
             Self::Cpu => plain_cell(
                 session
                     .resources
-                    .map(|used| times::format_duration(used.cpu_millis))
+                    .map(|used| format_duration(used.cpu_millis))
                     .unwrap_or_default(),
             ),
             Self::Kept => plain_cell(

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use wharf_api::{AttentionState, SessionInfo, SessionStatus, TurnPhase};
 use wharf_config::Duration;
 use wharf_host::parse_timestamp;
+use wharf_render::text::quote;
 
-use crate::format::text::quote;
 use crate::format::times;
 
 /// The keys, as an error and the completions name them.

@@ -1,11 +1,11 @@
 //! `--json FIELDS`: the chosen members of each session.
 
-use crate::format::text::quote;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use serde_json::value::RawValue;
 use wharf_api::SessionInfo;
+use wharf_render::text::quote;
 
 /// The members of a session to print; none means the whole JSON of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,11 +8,12 @@ use anyhow::Context;
 use serde_json::value::RawValue;
 use tokio::signal::unix::{SignalKind, signal};
 use wharf_api::{ForgottenSession, SessionInfo, SessionSnapshot, SessionStreamEvent};
+use wharf_render::style::Screen;
 
 use super::{SessionsVerb, sort_key};
 use crate::client::{HostClient, SseEvent, StreamFollower, StreamStart};
 use crate::exit::Exit;
-use crate::format::{Screen, terminal_size};
+use crate::format::terminal_size;
 use crate::output;
 
 /// How often the times on the screen are updated.

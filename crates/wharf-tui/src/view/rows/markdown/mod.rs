@@ -7,10 +7,10 @@ mod tags;
 mod writer;
 
 use ratatui_core::text::Line;
+use wharf_render::text::to_printable_lines;
 
 use super::RowLayoutOptions;
 use crate::layout::{RowLayout, SettledText};
-use crate::text::to_printable_lines;
 
 /// Lays out a text. If `earlier` is the layout of its beginning at the same width, only the rest is
 /// laid out.

@@ -3,9 +3,8 @@
 
 use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
-
-use crate::text::{display_width, wrap_spans};
-use crate::view::Theme;
+use wharf_render::style::Theme;
+use wharf_render::text::{display_width, wrap_spans};
 
 /// The text between two columns.
 const DIVIDER: &str = " │ ";

@@ -3,10 +3,10 @@
 use pulldown_cmark::{CodeBlockKind, Event, Tag, TagEnd};
 use ratatui_core::style::Modifier;
 use ratatui_core::text::Line;
+use wharf_render::text::{to_printable, truncate_to_columns};
 
 use super::table::TableText;
 use super::writer::{CODE_INDENT, LinePrefix, SegmentWriter};
-use crate::text::{to_printable, truncate_to_columns};
 
 impl SegmentWriter {
     pub(super) fn write_event(&mut self, event: Event<'_>) {

@@ -1,10 +1,10 @@
 //! Markdown as lines: blocks, styles, widths, and texts that grow.
 
 use ratatui_core::style::Modifier;
+use wharf_render::style::{ColourUse, Theme};
 
 use super::*;
 use crate::layout::{FailureDetail, RowContext, RowFold};
-use crate::view::{ColourUse, Theme};
 
 fn look(width: u16) -> RowLayoutOptions<'static> {
     const PLAIN: &RowContext = &RowContext {
@@ -21,7 +21,7 @@ fn look(width: u16) -> RowLayoutOptions<'static> {
         is_toggled: false,
         context: PLAIN,
         live: None,
-        time_zone: crate::TimeZone::default(),
+        time_zone: wharf_render::text::TimeZone::default(),
         agent: "claude",
         host_name: None,
         can_send: true,
@@ -154,7 +154,10 @@ fn lines_are_never_wider_than_the_screen() {
         ```\na very long line of code that does not fit\n```\n\n| a | b |\n|---|---|\n| long cell text | x |";
     for width in 20..60 {
         for line in lay_out(text, width) {
-            assert!(crate::text::display_width(&line) <= usize::from(width), "{width}: {line:?}");
+            assert!(
+                wharf_render::text::display_width(&line) <= usize::from(width),
+                "{width}: {line:?}"
+            );
         }
     }
 }
@@ -226,7 +229,7 @@ fn random_text_is_inert_fits_and_may_grow_in_any_steps() {
             for line in &layout.lines {
                 let line = line.to_string();
                 assert!(!line.chars().any(char::is_control), "seed {seed}: {line:?} of {text:?}");
-                let columns = crate::text::display_width(line.trim_end());
+                let columns = wharf_render::text::display_width(line.trim_end());
                 assert!(columns <= usize::from(look.width), "seed {seed}: {line:?} of {text:?}");
             }
             grown = Some(layout);

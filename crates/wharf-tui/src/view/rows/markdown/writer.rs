@@ -3,11 +3,13 @@
 use pulldown_cmark::{Options, Parser};
 use ratatui_core::style::{Modifier, Style};
 use ratatui_core::text::{Line, Span};
+use wharf_render::style::Theme;
+use wharf_render::text::{
+    display_width, to_printable, to_printable_lines, wrap_exactly, wrap_spans,
+};
 
 use super::super::RowLayoutOptions;
 use super::table::{TableText, table_lines};
-use crate::text::{display_width, to_printable, to_printable_lines, wrap_exactly, wrap_spans};
-use crate::view::Theme;
 
 /// The columns before code.
 pub(super) const CODE_INDENT: &str = "  ";

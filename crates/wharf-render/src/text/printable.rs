@@ -30,8 +30,14 @@ fn to_printable_after(before: &str, text: &str) -> String {
     shown
 }
 
+/// Returns the text in quotes for a message, without control characters and with names for
+/// invisible ones.
+pub fn quote(text: &str) -> String {
+    format!("\"{}\"", to_printable(text))
+}
+
 /// Replaces invisible characters by their names; all others stay.
-pub(crate) fn name_invisible(text: &str) -> Cow<'_, str> {
+pub fn name_invisible(text: &str) -> Cow<'_, str> {
     let mut finder = InvisibleFinder::default();
     if !text.chars().any(|c| finder.is_invisible(c)) {
         return Cow::Borrowed(text);

@@ -3,7 +3,7 @@
 use wharf_api::UsageCost;
 
 /// Returns a count in at most four digits: `940`, `18.2k`, `1.2M`.
-pub(crate) fn format_count(count: u64) -> String {
+pub fn format_count(count: u64) -> String {
     match count {
         0..1_000 => count.to_string(),
         1_000..1_000_000 => format!("{}.{}k", count / 1_000, count % 1_000 / 100),
@@ -12,7 +12,7 @@ pub(crate) fn format_count(count: u64) -> String {
 }
 
 /// Returns an amount of money: `$0.70`, `EUR 0.0710`.
-pub(crate) fn format_cost(cost: &UsageCost) -> String {
+pub fn format_cost(cost: &UsageCost) -> String {
     let sign = if cost.currency == "USD" { "$".to_owned() } else { format!("{} ", cost.currency) };
     sign + &cost.format_amount()
 }

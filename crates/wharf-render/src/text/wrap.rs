@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 const TAB_COLUMNS: usize = 4;
 
 /// Replaces tabs by blanks up to the next tab stop.
-pub(crate) fn expand_tabs(line: &str) -> String {
+pub fn expand_tabs(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut column = 0;
     for cluster in line.graphemes(true) {
@@ -27,13 +27,13 @@ pub(crate) fn expand_tabs(line: &str) -> String {
 }
 
 /// Breaks a text of one style into lines. An empty text is one empty line.
-pub(crate) fn wrap_plain(text: &str, style: Style, width: usize) -> Vec<Line<'static>> {
+pub fn wrap_plain(text: &str, style: Style, width: usize) -> Vec<Line<'static>> {
     text.split('\n').flat_map(|line| wrap_spans(&[(style, line)], width)).collect()
 }
 
 /// Breaks one line of pieces with styles into lines that are at most `width` columns wide. Blanks
 /// at a break are dropped.
-pub(crate) fn wrap_spans<T: AsRef<str>>(pieces: &[(Style, T)], width: usize) -> Vec<Line<'static>> {
+pub fn wrap_spans<T: AsRef<str>>(pieces: &[(Style, T)], width: usize) -> Vec<Line<'static>> {
     let mut wrapper = LineWrapper { width: width.max(1), ..LineWrapper::default() };
     for (style, text) in pieces {
         for cluster in expand_tabs(text.as_ref()).graphemes(true) {
@@ -45,7 +45,7 @@ pub(crate) fn wrap_spans<T: AsRef<str>>(pieces: &[(Style, T)], width: usize) -> 
 
 /// Breaks a line at exactly `width` columns and keeps every blank, for code and output. An empty
 /// line is one empty line.
-pub(crate) fn wrap_exactly(line: &str, width: usize) -> Vec<String> {
+pub fn wrap_exactly(line: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
     for cluster in expand_tabs(line).graphemes(true) {

@@ -14,20 +14,20 @@ pub enum ColourUse {
 
 /// The styles. State is never told by colour alone.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Theme {
-    pub(crate) plain: Style,
-    pub(crate) strong: Style,
-    pub(crate) faint: Style,
-    pub(crate) good: Style,
-    pub(crate) busy: Style,
-    pub(crate) wants: Style,
-    pub(crate) bad: Style,
-    pub(crate) code: Style,
-    pub(crate) selected: Style,
+pub struct Theme {
+    pub plain: Style,
+    pub strong: Style,
+    pub faint: Style,
+    pub good: Style,
+    pub busy: Style,
+    pub wants: Style,
+    pub bad: Style,
+    pub code: Style,
+    pub selected: Style,
 }
 
 impl Theme {
-    pub(crate) fn new(colours: ColourUse) -> Self {
+    pub fn new(colours: ColourUse) -> Self {
         let colour = |colour: Color| match colours {
             ColourUse::Ansi => Style::new().fg(colour),
             ColourUse::None => Style::new(),
