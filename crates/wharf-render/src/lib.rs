@@ -2,10 +2,6 @@
 //!
 //! It is *not* a place for keys, clocks, IO or terminals, and it knows the host by its public
 //! contract (`wharf-api`) alone. The caller gives it the width, the time and the zone.
-#![cfg_attr(
-    test,
-    expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")
-)]
 
 pub mod style;
 pub mod text;
