@@ -131,7 +131,7 @@ impl<'a> Payload<'a> {
         Self::open(std::str::from_utf8(frame).map_err(|_| ReadError::NotUtf8)?)
     }
 
-    /// Names the kind, for a reader to which a tag that is no string is a kind that nobody knows.
+    /// Names the kind. An update whose tag is no string is [`AgentUpdate::Unknown`].
     pub fn of_kind(self, kind: UpdateKind) -> AgentUpdate<'a> {
         self.of_named_kind(kind).unwrap_or_else(|| {
             let tag = self.tag().ok().flatten().unwrap_or_default();

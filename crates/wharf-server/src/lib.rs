@@ -208,8 +208,8 @@ impl Server {
             StopKind::EndAgents => app.host.shut_down().await,
             StopKind::LeaveAgents => app.host.leave().await,
         }
-        // A client that is not told takes the host for dead, and may start it again. One that
-        // follows a turn has to get its last rows.
+        // Readers of the list must hear of the stop: they would take the host for dead and start it
+        // again. Readers of rows must get the last ones.
         let _ = tokio::time::timeout(STOP_NOTICE_TIMEOUT, app.stream_readers.closed()).await;
         serving.abort();
         if socket_id.is_some() && socket_id == file_identity(&socket) {

@@ -280,7 +280,7 @@ mod tests {
         let sessions: Vec<_> = found.iter().map(|agent| &agent.tree().kept.session).collect();
         assert_eq!(sessions, ["sess_b"]);
         assert!(others.exists(), "the output of another session is not touched");
-        // While the system fails to read its record, nobody can say that it is of another session.
+        // The session of this output is unknown while its record cannot be read.
         fs::remove_file(others.join("record")).unwrap();
         std::os::unix::fs::symlink("record", others.join("record")).unwrap();
         let error = find_ended_agents_of(&SessionId::new("sess_b"), &records).unwrap_err();
@@ -301,7 +301,7 @@ mod tests {
         fs::write(earlier.join("record"), "no record").unwrap();
         let found = find_ended_agent(&own.tree, &records).unwrap();
         assert_eq!(found.unwrap().path, own.path);
-        // Its own output may be the one that cannot be read, if there is no other.
+        // Without another output, the unreadable one may be this agent's.
         fs::remove_dir_all(&own.path).unwrap();
         assert!(find_ended_agent(&own.tree, &records).is_err());
     }

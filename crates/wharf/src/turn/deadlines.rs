@@ -59,8 +59,8 @@ impl TurnDeadlines {
         self.stopping.as_ref().map(|(why, _)| why)
     }
 
-    /// Returns the end that is told: a turn that was cancelled for a reason has ended by it, unless
-    /// something else has cut or left it meanwhile.
+    /// Returns the end to tell: the reason of the cancel if the cancel ended the turn, else the end
+    /// as it was watched.
     pub(super) fn name_end(&self, watched: WatchEnd) -> WatchEnd {
         let is_other = match &watched {
             WatchEnd::Turn(reason) => {
